@@ -4,6 +4,8 @@ Only what the tool declared, without credentials, within bounds, and marked wher
 outside. What is left out is said, so that a model never takes a part for the whole.
 """
 
+import math
+import re
 from json.encoder import encode_basestring
 from typing import Any, Final
 
@@ -24,6 +26,7 @@ OUTSIDE_NOTICE: Final = (
 )
 INCOMPLETE_NOTICE: Final = "The call failed after it had saved this; the change may be incomplete."
 
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 # Room kept for the markers that say what was left out.
 _MARKER: Final = 48
 
@@ -126,7 +129,9 @@ class _Bounding:
             return self._object(value, depth)
         if isinstance(value, list):
             return self._array(value, depth)
-        self._left -= 1 if value is None or isinstance(value, bool) else len(str(value))
+        if isinstance(value, float) and not math.isfinite(value):
+            return self._spent("[left out: not a number]")
+        self._left -= len(str(value))
         return value
 
     def _spent(self, marker: str) -> str:
@@ -134,6 +139,9 @@ class _Bounding:
         return marker
 
     def _text(self, text: str) -> str:
+        if _SURROGATE.search(text):
+            # Half a character has no UTF-8 form, so nobody downstream could write it.
+            text = _SURROGATE.sub("\ufffd", text)
         room = max(self._left, 0)
         whole = len(encode_basestring(text)) if len(text) <= room else room + 1
         if whole <= room:
@@ -149,7 +157,8 @@ class _Bounding:
     def _object(self, value: dict[str, Any], depth: int) -> dict[str, Any]:
         self._left -= 2
         kept: dict[str, Any] = {}
-        for key, inner in value.items():
+        for name, inner in value.items():
+            key = _SURROGATE.sub("\ufffd", str(name))
             cost = len(encode_basestring(key)) + 2
             if len(kept) >= self._max_items or cost + _MARKER > self._left:
                 self._left -= _MARKER
