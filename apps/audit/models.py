@@ -14,7 +14,7 @@ class AuditRow(models.Model):
     """
 
     id = models.BigAutoField(primary_key=True)
-    at = models.DateTimeField(db_default=Now(), db_index=True)
+    at = models.DateTimeField(db_default=Now())
     actor = models.CharField(max_length=120)
     action = models.CharField(max_length=80)
     subject = models.CharField(max_length=160)
@@ -24,8 +24,6 @@ class AuditRow(models.Model):
     detail = models.JSONField(default=dict, blank=True)
 
     class Meta:
-        # The migration makes this table itself: Django cannot declare partitions.
-        managed = True
         ordering = ["-id"]
         verbose_name = "audit row"
 

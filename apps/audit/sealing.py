@@ -29,7 +29,9 @@ log = structlog.get_logger(__name__)
 SEAL_BATCH = 5_000
 # One key for "may seal now"; the number only has to differ from other advisory locks of ours.
 _SEAL_LOCK = 0x6B7A5EA1
-_COLUMNS = "r.id, r.at, r.actor, r.action, r.subject, r.outcome, r.digest, r.correlation_id, r.detail"
+_COLUMNS = (
+    "r.id, r.at, r.actor, r.action, r.subject, r.outcome, r.digest, r.correlation_id, r.detail"
+)
 
 
 @dataclass(slots=True)
@@ -97,9 +99,7 @@ def verify_audit() -> Verdict:
                 row = pending[2:]
                 if row[0] is None:
                     missing += 1
-                    verdict.faults.append(
-                        f"Row {pending[1]} under seal {seal.pk} is gone."
-                    )
+                    verdict.faults.append(f"Row {pending[1]} under seal {seal.pk} is gone.")
                 else:
                     mac.update(_row_text(row))
                     found += 1

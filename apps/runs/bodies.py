@@ -39,9 +39,7 @@ def journal_bodies(entries: Iterable[JournalEntry]) -> list[Any]:
     """Return the bodies of many journal entries with one query for all large ones."""
     rows = list(entries)
     large = get_blobs(row.blob_digest for row in rows if row.blob_digest)
-    return [
-        json.loads(large[row.blob_digest]) if row.blob_digest else row.body for row in rows
-    ]
+    return [json.loads(large[row.blob_digest]) if row.blob_digest else row.body for row in rows]
 
 
 def held_blobs() -> list[str]:

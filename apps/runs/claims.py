@@ -32,9 +32,7 @@ def claim_run(*, run_id: Any, worker: str) -> int | None:
         state=Run.State.RUNNING, claim_expires_at__lt=Now()
     )
     due = Q(retry_at=None) | Q(retry_at__lte=Now())
-    taken = Run.objects.filter(
-        open_to_claim, due, pk=run_id, runtime=Run.Runtime.KAIZEN
-    ).update(
+    taken = Run.objects.filter(open_to_claim, due, pk=run_id, runtime=Run.Runtime.KAIZEN).update(
         state=Run.State.RUNNING,
         fence=F("fence") + 1,
         claimed_by=worker,
@@ -44,9 +42,7 @@ def claim_run(*, run_id: Any, worker: str) -> int | None:
     if taken != 1:
         return None
     # Only this worker can have raised the fence since: the claim is fresh and names it.
-    return (
-        Run.objects.filter(pk=run_id, claimed_by=worker).values_list("fence", flat=True).first()
-    )
+    return Run.objects.filter(pk=run_id, claimed_by=worker).values_list("fence", flat=True).first()
 
 
 def renew_claim(*, run_id: Any, fence: int) -> bool:

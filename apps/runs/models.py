@@ -24,9 +24,7 @@ class Seat(models.Model):
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["room", "agent"], name="seats_one_each")
-        ]
+        constraints = [models.UniqueConstraint(fields=["room", "agent"], name="seats_one_each")]
 
     def __str__(self) -> str:
         return f"{self.agent_id} in {self.room_id}"

@@ -19,8 +19,7 @@ def ready_runs(limit: int) -> Iterable[Any]:
     return (
         Run.objects.filter(runtime=Run.Runtime.KAIZEN)
         .filter(
-            Q(state=Run.State.QUEUED) & due
-            | Q(state=Run.State.RUNNING, claim_expires_at__lt=Now())
+            Q(state=Run.State.QUEUED) & due | Q(state=Run.State.RUNNING, claim_expires_at__lt=Now())
         )
         .order_by("created_at")
         .values_list("pk", flat=True)[:limit]

@@ -121,9 +121,9 @@ def start_run(*, seat: Seat, member: User, text: str, position: int) -> Started:
 
 def _start_next(*, room_id: Any, agent: Agent) -> Run | None:
     """Turn the oldest waiting input into a run, unless one is active. The seat row is locked."""
-    active = Run.objects.filter(
-        room_id=room_id, agent=agent, runtime=Run.Runtime.KAIZEN
-    ).exclude(state=Run.State.FINISHED)
+    active = Run.objects.filter(room_id=room_id, agent=agent, runtime=Run.Runtime.KAIZEN).exclude(
+        state=Run.State.FINISHED
+    )
     if active.exists():
         return None
     waiting = (
@@ -147,9 +147,7 @@ def _start_next(*, room_id: Any, agent: Agent) -> Run | None:
         kind=JournalEntry.Kind.INPUT,
         body={"text": waiting.text, "position": waiting.position},
     )
-    record(
-        actor=waiting.member, action="run.started", subject=run, detail={"agent": agent.slug}
-    )
+    record(actor=waiting.member, action="run.started", subject=run, detail={"agent": agent.slug})
     publish_event(
         room_id=room_id,
         kind="run.started",
