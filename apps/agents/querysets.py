@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from django.db import models
 
 from apps.accounts.models import User
 from apps.accounts.permissions import Permission, held
 
-if TYPE_CHECKING:
-    from apps.agents.models import Agent
 
-
-class AgentQuerySet(models.QuerySet["Agent"]):
+class AgentQuerySet(models.QuerySet[Any]):
     """Agents, narrowed by who asks."""
 
     def visible_to(self, user: User) -> AgentQuerySet:

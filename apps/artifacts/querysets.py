@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from django.db import models
 
 from apps.accounts.models import User
 from apps.rooms.models import Room
 
-if TYPE_CHECKING:
-    from apps.artifacts.models import Artifact
 
-
-class ArtifactQuerySet(models.QuerySet["Artifact"]):
+class ArtifactQuerySet(models.QuerySet[Any]):
     """Artifacts, narrowed by who asks. Access comes from owner and room, not from rows of its own."""
 
     def visible_to(self, user: User) -> ArtifactQuerySet:

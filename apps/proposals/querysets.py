@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from django.db import models
 
 from apps.accounts.models import User
 from apps.accounts.permissions import Permission, may
 
-if TYPE_CHECKING:
-    from apps.proposals.models import PackageProposal
 
-
-class ProposalQuerySet(models.QuerySet["PackageProposal"]):
+class ProposalQuerySet(models.QuerySet[Any]):
     """Proposals, narrowed by who asks."""
 
     def visible_to(self, user: User) -> ProposalQuerySet:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from django.db import models
 
 from apps.accounts.models import User
 from apps.rooms.models import Room
 
-if TYPE_CHECKING:
-    from apps.runs.models import Call, Run
 
-
-class RunQuerySet(models.QuerySet["Run"]):
+class RunQuerySet(models.QuerySet[Any]):
     """Runs, narrowed by who asks."""
 
     def visible_to(self, user: User) -> RunQuerySet:
@@ -21,7 +18,7 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(room__in=Room.objects.visible_to(user))
 
 
-class CallQuerySet(models.QuerySet["Call"]):
+class CallQuerySet(models.QuerySet[Any]):
     """Calls, narrowed by who asks."""
 
     def visible_to(self, user: User) -> CallQuerySet:

@@ -25,7 +25,6 @@ from apps.core.queue import ring
 from apps.domain.tooling import CallState, Outcome
 from apps.rooms.services import lock_open_room, publish_event
 from apps.runs.bodies import pack
-from apps.runs.claims import lock_run
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call, JournalEntry, Run, RunInput, Seat
 
