@@ -17,7 +17,13 @@ from apps.domain.canonical import (
 )
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | text
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | text
+)
 values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(text, inner, max_size=5)
 )

@@ -36,9 +36,7 @@ def _groups(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("draft", DRAFTS)
-def test_every_required_case_is_judged_as_the_suite_says(
-    draft: str, record_property: Any
-) -> None:
+def test_every_required_case_is_judged_as_the_suite_says(draft: str, record_property: Any) -> None:
     corpora = os.environ.get("KAIZEN_CORPORA")
     if not corpora:
         pytest.skip("KAIZEN_CORPORA is not set, so the JSON Schema test suite is not at hand.")

@@ -23,7 +23,12 @@ def _deep(levels: int) -> dict[str, Any]:
         {"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}},
         {"$id": "urn:x:a", "$anchor": "top", "items": {"$ref": "#top"}},
         {"if": {"const": 1}, "then": {"minimum": 0}, "else": False},
-        {"format": "date-time", "x-note": "ours", "examples": [{"anything": 1}], "deprecated": True},
+        {
+            "format": "date-time",
+            "x-note": "ours",
+            "examples": [{"anything": 1}],
+            "deprecated": True,
+        },
         {"properties": {"maxlenght": {"type": "string"}, "nullable": {}}},
         {"$ref": "#"},
         {"enum": [{"$ref": "http://x.test/a"}]},
