@@ -4,12 +4,12 @@ Only what the tool declared, without credentials, within bounds, and marked wher
 outside. What is left out is said, so that a model never takes a part for the whole.
 """
 
+import json
 import math
 import re
 from json.encoder import encode_basestring
 from typing import Any, Final
 
-from apps.domain.canonical import canonical_json
 from apps.domain.redaction import redact
 from apps.domain.tooling import Specification, ToolFailure, ToolOk
 
@@ -75,12 +75,12 @@ def bound(
     max_depth: int = MAX_DEPTH,
     max_items: int = MAX_ITEMS,
 ) -> Any:
-    """Return a JSON value whose text fits the bound, with markers where something was left out."""
+    """Return a value whose compact JSON fits the bound, saying what was left out."""
     limit = max(max_chars, MIN_CHARS)
     budget = limit
     while budget >= MIN_CHARS:
         bounded = _Bounding(budget, max_depth, max_items).of(value, 0)
-        if len(canonical_json(bounded).decode()) <= limit:
+        if len(_text_of(bounded)) <= limit:
             return bounded
         # Many small markers can outgrow their room; a smaller budget leaves fewer of them.
         budget //= 2
@@ -105,6 +105,10 @@ def _names_everything(schema: dict[str, Any]) -> bool:
     if "properties" not in schema or any(keyword in schema for keyword in opens):
         return False
     return schema.get("additionalProperties", False) is False
+
+
+def _text_of(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _is_long(value: Any) -> bool:
