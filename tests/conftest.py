@@ -1,0 +1,18 @@
+"""What do all tests share? The environment of the settings, and services on first need."""
+
+import pytest
+
+from tests import services
+
+services.begin()
+
+
+@pytest.fixture(scope="session")
+def embedded_services() -> None:
+    """Start PostgreSQL and Valkey; whatever touches the database has asked for this already."""
+    services.start()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(embedded_services: None) -> None:
+    """Start the services before pytest-django makes its test database."""
