@@ -1,0 +1,27 @@
+"""Which artifacts does a member see?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.db import models
+
+from apps.accounts.models import User
+from apps.rooms.models import Room
+
+if TYPE_CHECKING:
+    from apps.artifacts.models import Artifact
+
+
+class ArtifactQuerySet(models.QuerySet["Artifact"]):
+    """Artifacts, narrowed by who asks. Access comes from owner and room, not from rows of its own."""
+
+    def visible_to(self, user: User) -> ArtifactQuerySet:
+        """Keep one's own artifacts and those of rooms that one takes part in."""
+        if not user.is_active:
+            return self.none()
+        return self.filter(models.Q(owner=user) | models.Q(room__in=Room.objects.visible_to(user)))
+
+    def writable_by(self, user: User) -> ArtifactQuerySet:
+        """Keep the artifacts whose owner this member is."""
+        return self.filter(owner=user) if user.is_active else self.none()

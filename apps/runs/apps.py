@@ -1,0 +1,18 @@
+from django.apps import AppConfig
+
+
+class RunsConfig(AppConfig):
+    name = "apps.runs"
+    label = "runs"
+    verbose_name = "Runs"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from apps.core.blobs import register_references
+        from apps.core.queue import register_queue
+        from apps.runs.bodies import held_blobs
+        from apps.runs.selectors import ready_runs
+        from apps.runs.services import TURN_TASK
+
+        register_queue(name="runs", task=TURN_TASK, argument="run_id", ready=ready_runs)
+        register_references(held_blobs)
