@@ -34,6 +34,7 @@ class ChildSpec:
     # What a child receives when its supervisor is killed and nobody can wait for it.
     orphan_signal: signal.Signals = signal.SIGKILL
     before: Callable[[], None] | None = None
+    umask: int = 0o077
 
 
 @dataclass
@@ -67,7 +68,7 @@ def launch(spec: ChildSpec) -> Child:
                 user=spec.account.uid if spec.account else None,
                 group=spec.account.gid if spec.account else None,
                 extra_groups=[] if spec.account else None,
-                umask=0o077,
+                umask=spec.umask,
             )
         except OSError as problem:
             raise CannotStart(
@@ -104,6 +105,21 @@ class Crew:
         self._children.append(child)
         self._changed()
         return child
+
+    def run(self, spec: ChildSpec, pulse: Callable[[], None]) -> None:
+        """Run one step of the start to its end, and refuse to go on if it fails."""
+        step = launch(spec)
+        try:
+            while step.process.poll() is None:
+                pulse()
+        finally:
+            signal_group(step.process.pid, signal.SIGKILL)
+            code = step.process.wait()
+        if code != 0:
+            raise CannotStart(
+                f"{spec.name} failed ({_cause(code)}); its last words, from {spec.log}:\n"
+                f"{tail(spec.log)}"
+            )
 
     def demand_alive(self) -> None:
         """Refuse to go on starting when a child is already dead."""
