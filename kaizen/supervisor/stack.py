@@ -265,6 +265,7 @@ class Stack:
             "pid": pid,
             "mark": started_at(pid),
             "logs": str(self._layout.logs),
+            "sign_ins": self.sign_ins,
             "children": {
                 child.spec.name: {"pid": child.process.pid, "mark": child.mark}
                 for child in self._crew.children
