@@ -63,8 +63,11 @@ class Stack:
         environment = self._environment()
         write_private(self._layout.var / "environment.json", json.dumps(environment))
         self._say("Preparing the database.")
-        self.sign_ins = self._prepare(environment, beat)
-        for spec in self._programs(environment):
+        prepared = self._prepare(environment, beat)
+        self.sign_ins = [dict(entry) for entry in prepared["sign_ins"]]
+        if prepared["problem"]:
+            self._say(f"No sandbox here: {prepared['problem']}")
+        for spec in self._programs(environment, prepared["runtime"]):
             self._crew.start(spec)
         self._wait_for_programs(beat)
         self._ready = True
@@ -134,9 +137,6 @@ class Stack:
         ours.setdefault("KAIZEN_REHEARSAL", "1")
         return ours
 
-    def _runtime(self) -> Path:
-        return self._layout.home / "runtime"
-
     def _socket(self) -> Path:
         """Return a name for the sandbox's socket that is short enough for the system."""
         place = self._layout.home / "sandboxd.sock"
@@ -152,23 +152,21 @@ class Stack:
 
     # --- the programs
 
-    def _prepare(
-        self, environment: dict[str, str], beat: Callable[[], None]
-    ) -> list[dict[str, str]]:
-        report = self._layout.var / "prepared.json"
+    def _prepare(self, environment: dict[str, str], beat: Callable[[], None]) -> dict[str, Any]:
+        report, runtime = self._layout.var / "prepared.json", self._layout.home / "runtime"
         report.unlink(missing_ok=True)
         spec = self._python(
             "prepare",
-            ["-m", "kaizen.prepare", "--report", str(report), "--runtime", str(self._runtime())],
+            ["-m", "kaizen.prepare", "--report", str(report), "--runtime", str(runtime)],
             environment,
             umask=0o022,
         )
         self._crew.run(spec, beat)
-        sign_ins = read_json(report).get("sign_ins", [])
-        report.unlink(missing_ok=True)
-        return [{name: str(value) for name, value in entry.items()} for entry in sign_ins]
+        prepared = read_json(report)
+        report.unlink()
+        return prepared
 
-    def _programs(self, environment: dict[str, str]) -> list[ChildSpec]:
+    def _programs(self, environment: dict[str, str], runtime: str | None) -> list[ChildSpec]:
         socket = Path(environment["KAIZEN_SANDBOXD_SOCKET"])
         plain = {name: value for name, value in environment.items() if name != _MODEL_KEY}
         worker = ["worker", "--pool", "threads", "--without-gossip", "--without-mingle"]
@@ -179,7 +177,7 @@ class Stack:
                 argv=[
                     sys.executable, "-u", "-m", "apps.sandboxd", "--socket", str(socket),
                     "--state", str(self._layout.folder("sandboxd")),
-                    "--runtime", str(self._runtime()),
+                    *(["--runtime", runtime] if runtime else []),
                 ],
                 # Nothing to steal: no key, no address, no password.
                 env={},
