@@ -259,7 +259,7 @@ class _Launch:
                     *process_limits(self.limits),
                     *GATE,
                     *self.spec.argv,
-                ],  # fmt: skip
+                ],
                 streams=(stdin_inside, stdout_inside, stderr_inside),
                 result=result_inside.fileno(),
                 passed=[info_inside, block_inside, *memory.numbers],
