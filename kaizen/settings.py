@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
-from kombu import Queue
+from kombu import Exchange, Queue
 
 # Imported here so that every process that has settings rings bells through the same Celery app.
 import kaizen.celery  # noqa: F401
@@ -193,7 +193,11 @@ CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_ACKS_LATE = False
 CELERY_TASK_CREATE_MISSING_QUEUES = False
-CELERY_TASK_QUEUES = [Queue(name) for name in ("turns", "calls", "sweeps")]
+CELERY_TASK_QUEUES = [
+    # Each with its own exchange and key: by default all three would receive every message.
+    Queue(name, Exchange(name, type="direct"), routing_key=name)
+    for name in ("turns", "calls", "sweeps")
+]
 CELERY_TASK_DEFAULT_QUEUE = "calls"
 CELERY_TASK_ROUTES = {
     "turns.*": {"queue": "turns"},

@@ -93,14 +93,14 @@ class Validator:
         """Tell whether a value satisfies the schema."""
         return self._engine.is_valid(instance)
 
-    def errors(self, instance: Any) -> list[SchemaError]:
-        """Return at most five bounded errors; none means that the value is valid."""
+    def errors(self, instance: Any, *, limit: int = MAX_ERRORS) -> list[SchemaError]:
+        """Return at most five (or so many) bounded errors; none means that the value is valid."""
         if self._engine.is_valid(instance):
             return []
         found: list[SchemaError] = []
         for error in self._engine.iter_errors(instance):
             found.append(as_schema_error(error))
-            if len(found) == MAX_ERRORS:
+            if len(found) == limit:
                 break
         return found
 

@@ -28,7 +28,7 @@ def ready_runs(limit: int) -> Iterable[Any]:
 
 def visible_run(*, run_id: Any, user: User) -> Run:
     """Return a run of a room that the member takes part in, or refuse as if it did not exist."""
-    run = (
+    run: Run | None = (
         Run.objects.visible_to(user)
         .select_related("agent", "member", "room")
         .filter(pk=run_id)
