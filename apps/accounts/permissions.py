@@ -1,0 +1,79 @@
+"""What may this member do? The only door to object permissions.
+
+An object permission is a row that names member, permission and object; nobody, administrators
+included, holds one without its row. Duties of administrators are model permissions instead.
+Both are read from the database at every question, so a withdrawal holds at once.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from django.db.models import Model, QuerySet
+from guardian.shortcuts import assign_perm, remove_perm
+from guardian.utils import get_user_obj_perms_model
+
+from apps.accounts.models import User
+from apps.core.errors import Forbidden
+
+M = TypeVar("M", bound=Model)
+
+
+class Permission(StrEnum):
+    """Everything that can be held, as `app.codename`."""
+
+    ROOM_TAKE_PART = "rooms.take_part"
+    ROOM_MANAGE = "rooms.manage_room"
+    AGENT_USE = "agents.use_agent"
+    AGENT_MANAGE = "agents.manage_agent"
+    PROPOSAL_REVIEW = "proposals.review_packageproposal"
+    PACKAGE_MANAGE = "packages.manage_package"
+    AUDIT_READ = "audit.view_auditrow"
+
+    @property
+    def codename(self) -> str:
+        """The part that Django stores."""
+        return self.value.split(".", 1)[1]
+
+
+def may(user: User, permission: Permission, obj: Model | None = None) -> bool:
+    """Say whether this member holds the permission, on this object where one is named."""
+    if not user.is_active:
+        return False
+    if obj is None:
+        return user.has_perm(permission.value)
+    return (
+        get_user_obj_perms_model(obj)
+        ._default_manager.filter(
+            user_id=user.pk, content_object_id=obj.pk, permission__codename=permission.codename
+        )
+        .exists()
+    )
+
+
+def require(user: User, permission: Permission, obj: Model | None = None) -> None:
+    """Refuse unless the member holds the permission."""
+    if not may(user, permission, obj):
+        raise Forbidden("You may not do this here.")
+
+
+def give(user: User, permission: Permission, obj: Model) -> None:
+    """Let this member do one thing with one object."""
+    assign_perm(permission.value, user, obj)
+
+
+def take(user: User, permission: Permission, obj: Model) -> None:
+    """Withdraw what `give` gave."""
+    remove_perm(permission.value, user, obj)
+
+
+def held(queryset: QuerySet[M], user: User, *permissions: Permission) -> QuerySet[M]:
+    """Keep the rows on which this member holds any of the permissions, in the same query."""
+    if not user.is_active:
+        return queryset.none()
+    table: Any = get_user_obj_perms_model(queryset.model())
+    rows: QuerySet[Any] = table._default_manager.filter(
+        user_id=user.pk, permission__codename__in=[p.codename for p in permissions]
+    )
+    return queryset.filter(pk__in=rows.values("content_object_id"))

@@ -1,0 +1,65 @@
+"""What was made? Artifacts and their immutable versions."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from apps.artifacts.querysets import ArtifactQuerySet
+from apps.core.models import Blob, Stamped
+from apps.rooms.models import Room
+
+
+class Artifact(Stamped):
+    """Something made in a room for its owner. The head moves under this row's lock."""
+
+    class Kind(models.TextChoices):
+        TEXT = "text", "Text"
+        MARKDOWN = "markdown", "Markdown"
+        HTML = "html", "HTML"
+        SVG = "svg", "SVG"
+        CODE = "code", "Code"
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    room = models.ForeignKey(Room, on_delete=models.PROTECT, related_name="artifacts")
+    title = models.CharField(max_length=200)
+    kind = models.CharField(max_length=12, choices=Kind.choices)
+    language = models.CharField(max_length=40, blank=True)
+    head = models.PositiveIntegerField(default=0)
+
+    objects = ArtifactQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-updated_at"]
+        default_permissions = ("view",)
+        indexes = [models.Index(fields=["room", "-updated_at"], name="artifacts_of_room")]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class ArtifactVersion(Stamped):
+    """One immutable version: its body is a blob, its provenance the call that wrote it."""
+
+    artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="versions")
+    number = models.PositiveIntegerField()
+    title = models.CharField(max_length=200)
+    blob = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
+    size = models.PositiveIntegerField()
+    characters = models.PositiveIntegerField()
+    author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    agent_name = models.CharField(max_length=80, blank=True)
+    run_id = models.UUIDField(null=True, blank=True)
+    call_id = models.UUIDField(null=True, blank=True, unique=True)
+
+    class Meta:
+        ordering = ["-number"]
+        default_permissions = ("view",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=["artifact", "number"], name="artifact_versions_one_number"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.title} v{self.number}"

@@ -1,0 +1,68 @@
+"""Where do large bodies lie, and when may one be thrown away?
+
+A body is stored once under the digest of its bytes. Each new reference touches the row under its
+lock, so the collector, which takes only untouched and unreferenced rows, can never race a writer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+from django.db import connection, transaction
+from django.db.models.functions import Now
+
+from apps.core.models import Blob
+
+INLINE_LIMIT = 8 * 1024
+"""Arguments and results above this many bytes lie here instead of in their row."""
+
+_GRACE = timedelta(days=1)
+_references: list[Callable[[], Iterable[str]]] = []
+
+
+def put_blob(content: bytes) -> str:
+    """Store bytes and return their digest (`sha256:` and 64 hex digits)."""
+    digest = "sha256:" + hashlib.sha256(content).hexdigest()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO core_blob (digest, size, content, touched_at)"
+            " VALUES (%s, %s, %s, statement_timestamp())"
+            " ON CONFLICT (digest) DO UPDATE SET touched_at = excluded.touched_at",
+            [digest, len(content), content],
+        )
+    return digest
+
+
+def get_blob(digest: str) -> bytes:
+    """Return the bytes behind a digest."""
+    return bytes(Blob.objects.values_list("content", flat=True).get(pk=digest))
+
+
+def get_blobs(digests: Iterable[str]) -> dict[str, bytes]:
+    """Return many bodies in one query, by digest."""
+    rows = Blob.objects.filter(pk__in=set(digests)).values_list("digest", "content")
+    return {digest: bytes(content) for digest, content in rows}
+
+
+def register_references(selector: Callable[[], Iterable[str]]) -> None:
+    """Tell the collector which digests an app still points at."""
+    _references.append(selector)
+
+
+def collect_blobs(*, limit: int = 500) -> int:
+    """Delete bodies that nothing points at and nobody touched for a day; return how many."""
+    with transaction.atomic():
+        old = list(
+            Blob.objects.select_for_update(skip_locked=True)
+            .filter(touched_at__lt=Now() - _GRACE)
+            .order_by("touched_at")
+            .values_list("digest", flat=True)[:limit]
+        )
+        held = {digest for selector in _references for digest in selector()} if old else set()
+        free = [digest for digest in old if digest not in held]
+        Blob.objects.filter(pk__in=free).delete()
+        # Held rows go to the back of the line, else the same ones would be looked at for ever.
+        Blob.objects.filter(pk__in=[d for d in old if d in held]).update(touched_at=Now())
+    return len(free)

@@ -1,0 +1,267 @@
+"""Is this a schema that we can keep our word on, and does this value satisfy it?
+
+Two independent libraries stand behind the two questions: one checks the schema against its
+meta-schema, the other compiles it and judges values. Neither ever fetches anything.
+"""
+
+import json
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import urldefrag, urljoin
+
+import jsonschema_rs
+from jsonschema import (  # type: ignore[import-untyped]
+    Draft6Validator,
+    Draft7Validator,
+    Draft201909Validator,
+    Draft202012Validator,
+    FormatChecker,
+)
+from jsonschema.exceptions import SchemaError as MetaSchemaError  # type: ignore[import-untyped]
+
+from apps.domain.canonical import NotCanonical, canonical_json, pointer
+from apps.domain.schema_errors import MAX_ERRORS, SchemaError, as_schema_error
+from apps.domain.schema_words import (
+    DIALECTS,
+    DRAFT_6,
+    DRAFT_7,
+    DRAFT_2019_09,
+    DRAFT_2020_12,
+    OUR_KEYWORDS,
+    PARTNERS,
+    REFERENCES,
+    subschemas,
+)
+from apps.domain.words import shown
+
+__all__ = [
+    "DRAFT_6",
+    "DRAFT_7",
+    "DRAFT_2019_09",
+    "DRAFT_2020_12",
+    "MAX_SCHEMA_BYTES",
+    "BadSchema",
+    "SchemaError",
+    "Validator",
+    "check_schema",
+    "compile_schema",
+    "compile_text",
+    "dialect_of",
+]
+
+MAX_SCHEMA_BYTES: Final = 64 * 1024
+MAX_SCHEMA_DEPTH: Final = 64
+_CACHED_VALIDATORS: Final = 512
+# A pattern that needs more steps than this fails its value instead of holding a worker.
+_BACKTRACK_LIMIT: Final = 100_000
+
+_META: Final = {
+    DRAFT_2020_12: Draft202012Validator,
+    DRAFT_2019_09: Draft201909Validator,
+    DRAFT_7: Draft7Validator,
+    DRAFT_6: Draft6Validator,
+}
+_ENGINES: Final = {
+    DRAFT_2020_12: jsonschema_rs.Draft202012Validator,
+    DRAFT_2019_09: jsonschema_rs.Draft201909Validator,
+    DRAFT_7: jsonschema_rs.Draft7Validator,
+    DRAFT_6: jsonschema_rs.Draft6Validator,
+}
+# Patterns are judged by the engine that will run them, so the meta-check leaves formats alone.
+_NO_FORMATS: Final = FormatChecker(formats=())
+
+
+class BadSchema(ValueError):
+    """A schema that may not be used: the rule it broke, a bounded message, and where."""
+
+    def __init__(self, rule: str, message: str, path: str = "") -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.message = message
+        self.path = path[:200]
+
+
+class Validator:
+    """A compiled schema that tells what is wrong with a value, without quoting the value."""
+
+    __slots__ = ("_engine",)
+
+    def __init__(self, engine: jsonschema_rs.Validator) -> None:
+        self._engine = engine
+
+    def is_valid(self, instance: Any) -> bool:
+        """Tell whether a value satisfies the schema."""
+        return self._engine.is_valid(instance)
+
+    def errors(self, instance: Any, *, limit: int = MAX_ERRORS) -> list[SchemaError]:
+        """Return at most five (or so many) bounded errors; none means that the value is valid."""
+        if self._engine.is_valid(instance):
+            return []
+        found: list[SchemaError] = []
+        for error in self._engine.iter_errors(instance):
+            found.append(as_schema_error(error))
+            if len(found) == limit:
+                break
+        return found
+
+
+def dialect_of(schema: Any) -> str:
+    """Return the dialect that a schema declares, or 2020-12 when it declares none."""
+    declared = schema.get("$schema") if isinstance(schema, dict) else None
+    if declared is None:
+        return DRAFT_2020_12
+    # Older drafts are written with an empty fragment.
+    known = declared.removesuffix("#") if isinstance(declared, str) else ""
+    if known not in DIALECTS:
+        raise BadSchema("dialect", "The schema declares a dialect that we do not know.", "/$schema")
+    return known
+
+
+def check_schema(
+    schema: Any,
+    *,
+    dialect: str = DRAFT_2020_12,
+    strict_own: bool = True,
+    root_object: bool = False,
+) -> None:
+    """Refuse a schema that is invalid, unbounded, remote, or (ours) not fully enforceable."""
+    if not isinstance(schema, dict | bool) or (isinstance(schema, bool) and root_object):
+        raise BadSchema("root", "A schema is a JSON object.")
+    text = _bounded_text(schema)
+    if dialect_of(schema) != dialect and isinstance(schema, dict) and "$schema" in schema:
+        raise BadSchema("dialect", f"The schema must be in the dialect {dialect}.", "/$schema")
+    if root_object and (not isinstance(schema, dict) or schema.get("type") != "object"):
+        raise BadSchema("root_type", 'The schema of an input has "type": "object" at its root.')
+    _check_meta(schema, dialect)
+    _check_references(schema)
+    if strict_own:
+        _check_enforceable(schema)
+    _compile(text, dialect, strict_own, strict_own)
+
+
+def compile_schema(
+    schema: Any, *, dialect: str = DRAFT_2020_12, assert_formats: bool = True
+) -> Validator:
+    """Return the validator of a schema, compiled once for each distinct schema."""
+    return compile_text(_bounded_text(schema), dialect=dialect, assert_formats=assert_formats)
+
+
+@lru_cache(maxsize=_CACHED_VALIDATORS)
+def compile_text(
+    text: bytes, *, dialect: str = DRAFT_2020_12, assert_formats: bool = True
+) -> Validator:
+    """Return the validator of a schema given as its canonical text."""
+    return Validator(_compile(text, dialect, False, assert_formats))
+
+
+def _bounded_text(schema: Any) -> bytes:
+    try:
+        text = canonical_json(schema)
+    except NotCanonical as refusal:
+        raise BadSchema("not_json", f"The schema is not JSON: {refusal}") from None
+    if len(text) > MAX_SCHEMA_BYTES:
+        raise BadSchema("size", f"The schema is larger than {MAX_SCHEMA_BYTES:,} bytes.")
+    return text
+
+
+def _check_meta(schema: Any, dialect: str) -> None:
+    for path, _, _ in subschemas(schema):
+        if len(path) > MAX_SCHEMA_DEPTH:
+            raise BadSchema("depth", f"The schema is nested deeper than {MAX_SCHEMA_DEPTH} levels.")
+    try:
+        _META[dialect].check_schema(schema, format_checker=_NO_FORMATS)
+    except MetaSchemaError as error:
+        where = pointer(list(error.absolute_path))
+        rule = str(error.validator)
+        raise BadSchema(
+            "meta_schema",
+            f"At {shown(where, limit=200)} the schema breaks its own meta-schema ({rule}).",
+            where,
+        ) from None
+
+
+def _check_references(schema: Any) -> None:
+    found = list(subschemas(schema))
+    resources = {base for _, _, base in found if base}
+    for path, inner, base in found:
+        if not isinstance(inner, dict):
+            continue
+        if path and "$schema" in inner and inner["$schema"] != _declared(schema):
+            raise BadSchema("dialect", "Only the root declares a dialect.", pointer(list(path)))
+        for keyword in REFERENCES:
+            target = inner.get(keyword)
+            if isinstance(target, str) and not _is_local(target, base, resources):
+                raise BadSchema(
+                    "remote_reference",
+                    f"{keyword} {shown(target)} leads out of the schema; only local references "
+                    "are followed.",
+                    pointer([*path, keyword]),
+                )
+
+
+def _declared(schema: Any) -> Any:
+    return schema.get("$schema") if isinstance(schema, dict) else None
+
+
+def _is_local(target: str, base: str, resources: set[str]) -> bool:
+    if target.startswith("#"):
+        return True
+    return urldefrag(urljoin(base, target))[0] in resources
+
+
+def _check_enforceable(schema: Any) -> None:
+    for path, inner, _ in subschemas(schema):
+        if not isinstance(inner, dict):
+            continue
+        for keyword in inner:
+            where = pointer([*path, keyword])
+            if keyword not in OUR_KEYWORDS and not keyword.startswith("x-"):
+                raise BadSchema(
+                    "unenforceable",
+                    f"The keyword {shown(keyword)} is not enforced by the validator, so it may "
+                    "not stand in a schema of ours.",
+                    where,
+                )
+            partner = PARTNERS.get(keyword)
+            if partner is not None and partner not in inner:
+                raise BadSchema(
+                    "unenforceable",
+                    f'The keyword "{keyword}" checks nothing without "{partner}".',
+                    where,
+                )
+
+
+def _compile(
+    text: bytes, dialect: str, linear_patterns: bool, assert_formats: bool
+) -> jsonschema_rs.Validator:
+    if dialect not in _ENGINES:
+        raise BadSchema("dialect", "The dialect is not one that we know.")
+    options: jsonschema_rs.PatternOptionsType = (
+        jsonschema_rs.RegexOptions()
+        if linear_patterns
+        else jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT)
+    )
+    try:
+        return _ENGINES[dialect](
+            json.loads(text),
+            validate_formats=assert_formats,
+            ignore_unknown_formats=not linear_patterns,
+            pattern_options=options,
+            offline=True,
+        )
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as error:
+        raise _refused_by_engine(error) from None
+
+
+def _refused_by_engine(error: Exception) -> BadSchema:
+    kind = error.kind.name if isinstance(error, jsonschema_rs.ValidationError) else "$ref"
+    path = pointer(list(getattr(error, "instance_path", [])))
+    if kind in REFERENCES:
+        return BadSchema("reference", "A reference in the schema leads nowhere.", path)
+    if path.endswith("/format"):
+        return BadSchema("unenforceable", "The schema names a format that is not enforced.", path)
+    if kind == "format":
+        return BadSchema(
+            "pattern", "A pattern of the schema is not a plain regular expression.", path
+        )
+    return BadSchema("meta_schema", f"The schema does not compile ({shown(kind)}).", path)

@@ -1,0 +1,70 @@
+"""What a tool is: its specification, what a model sees of it, and what a call may come to."""
+
+from apps.domain.tooling.descriptors import (
+    PROJECTED_BOUND,
+    Descriptor,
+    catalog_digest,
+    descriptor_digest,
+    project_schema,
+)
+from apps.domain.tooling.registry import NameTaken, Registry
+from apps.domain.tooling.results import ToolFailure, ToolOk, ToolResult
+from apps.domain.tooling.specification import (
+    DEFAULT_ARGUMENT_CAP,
+    DEFAULT_TIMEOUT_S,
+    DERIVED,
+    MAX_ARGUMENT_CAP,
+    MAX_TIMEOUT_S,
+    BadSpecification,
+    DeclaredEffect,
+    Specification,
+    specify,
+)
+from apps.domain.tooling.words import (
+    CallState,
+    Capability,
+    CollaborationClass,
+    Effect,
+    EffectDomain,
+    EffectKind,
+    Guard,
+    Outcome,
+    Reason,
+    RepeatPolicy,
+    Risk,
+    Visibility,
+)
+
+__all__ = [
+    "DEFAULT_ARGUMENT_CAP",
+    "DEFAULT_TIMEOUT_S",
+    "DERIVED",
+    "MAX_ARGUMENT_CAP",
+    "MAX_TIMEOUT_S",
+    "PROJECTED_BOUND",
+    "BadSpecification",
+    "CallState",
+    "Capability",
+    "CollaborationClass",
+    "DeclaredEffect",
+    "Descriptor",
+    "Effect",
+    "EffectDomain",
+    "EffectKind",
+    "Guard",
+    "NameTaken",
+    "Outcome",
+    "Reason",
+    "Registry",
+    "RepeatPolicy",
+    "Risk",
+    "Specification",
+    "ToolFailure",
+    "ToolOk",
+    "ToolResult",
+    "Visibility",
+    "catalog_digest",
+    "descriptor_digest",
+    "project_schema",
+    "specify",
+]

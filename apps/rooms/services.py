@@ -1,0 +1,165 @@
+"""How does a room change? Its roster, its life, and the events that everyone in it sees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.accounts.permissions import Permission, give, require, take
+from apps.audit.services import Keyed, record
+from apps.core.errors import Conflict, Invalid, NotFound
+from apps.rooms import relay
+from apps.rooms.models import Participant, Room, RoomEvent
+
+MAX_PARTICIPANTS = 200
+
+
+class RoomClosed(Conflict):
+    """The room takes nothing new."""
+
+    code = "room_closed"
+
+
+@transaction.atomic
+def create_room(*, creator: User, name: str) -> Room:
+    """Open a room whose creator owns it."""
+    room = Room.objects.create(name=_room_name(name), created_by=creator)
+    _seat(room, creator, Participant.Role.OWNER)
+    record(actor=creator, action="room.created", subject=room)
+    publish_event(
+        room_id=room.pk,
+        kind="participant.joined",
+        actor=creator,
+        data=_person(creator, Participant.Role.OWNER),
+    )
+    return room
+
+
+@transaction.atomic
+def invite(*, room_id: Any, inviter: User, username: str) -> Participant:
+    """Bring another member into the room. Anyone who takes part may invite."""
+    room = lock_open_room(room_id)
+    require(inviter, Permission.ROOM_TAKE_PART, room)
+    guest = User.objects.filter(username=username, is_active=True).first()
+    if guest is None:
+        raise NotFound(f"No active member is called {username[:60]!r}.", field="username")
+    known = Participant.objects.filter(room=room, user=guest, left_at=None).first()
+    if known is not None:
+        return known
+    if Participant.objects.filter(room=room, left_at=None).count() >= MAX_PARTICIPANTS:
+        raise Conflict(f"A room holds at most {MAX_PARTICIPANTS} people.", field="username")
+    place = _seat(room, guest, Participant.Role.MEMBER)
+    record(actor=inviter, action="room.joined", subject=room, detail={"member": guest.key})
+    publish_event(
+        room_id=room.pk, kind="participant.joined", actor=inviter, data=_person(guest, place.role)
+    )
+    return place
+
+
+@transaction.atomic
+def remove_participant(*, room_id: Any, actor: User, username: str) -> None:
+    """Take a member out of the room: oneself, or anyone else as its owner."""
+    room = Room.objects.select_for_update(no_key=True).filter(pk=room_id).first()
+    if room is None:
+        raise NotFound("There is no such room.")
+    require(actor, Permission.ROOM_TAKE_PART, room)
+    if actor.username != username:
+        require(actor, Permission.ROOM_MANAGE, room)
+    place = (
+        Participant.objects.select_related("user")
+        .filter(room=room, user__username=username, left_at=None)
+        .first()
+    )
+    if place is None:
+        raise NotFound("That member is not in this room.", field="username")
+    if place.role == Participant.Role.OWNER:
+        raise Conflict("The owner of a room cannot leave it; close the room instead.")
+    place.left_at = timezone.now()
+    place.save(update_fields=["left_at"])
+    take(place.user, Permission.ROOM_TAKE_PART, room)
+    take(place.user, Permission.ROOM_MANAGE, room)
+    _bump_roster(room)
+    record(actor=actor, action="room.left", subject=room, detail={"member": place.user.key})
+    publish_event(
+        room_id=room.pk,
+        kind="participant.left",
+        actor=actor,
+        data=_person(place.user, place.role),
+    )
+
+
+@transaction.atomic
+def close_room(*, room_id: Any, actor: User) -> Room:
+    """Close a room for good; it stays readable."""
+    room = lock_open_room(room_id)
+    require(actor, Permission.ROOM_MANAGE, room)
+    room.closed_at = timezone.now()
+    room.save(update_fields=["closed_at", "updated_at"])
+    record(actor=actor, action="room.closed", subject=room)
+    publish_event(room_id=room.pk, kind="room.closed", actor=actor, data={})
+    return room
+
+
+def lock_open_room(room_id: Any) -> Room:
+    """Lock a room that still takes something new, or refuse."""
+    room = Room.objects.select_for_update(no_key=True).filter(pk=room_id).first()
+    if room is None:
+        raise NotFound("There is no such room.")
+    if room.closed_at is not None:
+        raise RoomClosed("This room is closed. It can be read, and nothing new can happen in it.")
+    return room
+
+
+def publish_event(*, room_id: Any, kind: str, actor: Keyed | str, data: dict[str, Any]) -> int:
+    """Append one durable event and return its position. Call it last in the transaction.
+
+    The position comes from the room's own row, which stays locked until commit. A sequence would
+    let a reader pass a position whose transaction commits later, and miss that event for good.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE rooms_room SET position = position + 1, updated_at = statement_timestamp()"
+            " WHERE id = %s RETURNING position, roster_revision",
+            [room_id],
+        )
+        row = cursor.fetchone()
+    if row is None:
+        raise NotFound("There is no such room.")
+    position, revision = int(row[0]), int(row[1])
+    RoomEvent.objects.create(
+        room_id=room_id,
+        position=position,
+        kind=kind,
+        actor=actor if isinstance(actor, str) else actor.key,
+        data=data,
+    )
+    relay.ring_room(room_id=str(room_id), position=position, roster_revision=revision)
+    return position
+
+
+def _seat(room: Room, user: User, role: str) -> Participant:
+    place = Participant.objects.create(room=room, user=user, role=role)
+    give(user, Permission.ROOM_TAKE_PART, room)
+    if role == Participant.Role.OWNER:
+        give(user, Permission.ROOM_MANAGE, room)
+    _bump_roster(room)
+    return place
+
+
+def _bump_roster(room: Room) -> None:
+    Room.objects.filter(pk=room.pk).update(roster_revision=F("roster_revision") + 1)
+
+
+def _person(user: User, role: str) -> dict[str, Any]:
+    return {"id": user.pk, "username": user.username, "name": user.name, "role": str(role)}
+
+
+def _room_name(name: str) -> str:
+    clean = " ".join(name.split())
+    if not clean or len(clean) > 120:
+        raise Invalid("A room's name has 1 to 120 characters.", field="name")
+    return clean

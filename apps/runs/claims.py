@@ -1,0 +1,87 @@
+"""Who may write for a run right now? The claim, the fence, and the one lock that guards both.
+
+Reading the fence is not enough: under READ COMMITTED a stale writer's insert can commit after a
+takeover. So every fenced transaction locks the run row first, through `fenced`, and compares.
+Lock order everywhere: run, call, receipt, artifact, blob, room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from apps.runs.errors import RunNotFound, RunOver, StaleFence
+from apps.runs.models import Run
+
+CLAIM_SECONDS = 15
+"""A worker renews its claim three times within this; after it, another worker may take over."""
+
+
+def claim_run(*, run_id: Any, worker: str) -> int | None:
+    """Take a queued run, or one whose worker fell silent; return the new fence, or None.
+
+    The database's clock decides, in one conditional update.
+    """
+    open_to_claim = Q(state=Run.State.QUEUED) | Q(
+        state=Run.State.RUNNING, claim_expires_at__lt=Now()
+    )
+    due = Q(retry_at=None) | Q(retry_at__lte=Now())
+    taken = Run.objects.filter(open_to_claim, due, pk=run_id, runtime=Run.Runtime.KAIZEN).update(
+        state=Run.State.RUNNING,
+        fence=F("fence") + 1,
+        claimed_by=worker,
+        claim_expires_at=Now() + timedelta(seconds=CLAIM_SECONDS),
+        retry_at=None,
+    )
+    if taken != 1:
+        return None
+    # Only this worker can have raised the fence since: the claim is fresh and names it.
+    return Run.objects.filter(pk=run_id, claimed_by=worker).values_list("fence", flat=True).first()
+
+
+def renew_claim(*, run_id: Any, fence: int) -> bool:
+    """Hold on to a run; False says that it was taken over or has ended."""
+    return (
+        Run.objects.filter(pk=run_id, fence=fence, state=Run.State.RUNNING).update(
+            claim_expires_at=Now() + timedelta(seconds=CLAIM_SECONDS)
+        )
+        == 1
+    )
+
+
+def release_claim(*, run_id: Any, fence: int) -> None:
+    """Give a run back to the queue, unfinished, for any worker to go on with."""
+    Run.objects.filter(pk=run_id, fence=fence, state=Run.State.RUNNING).update(
+        state=Run.State.QUEUED, claimed_by="", claim_expires_at=None
+    )
+
+
+@contextmanager
+def fenced(*, run_id: Any, fence: int) -> Iterator[Run]:
+    """Open a transaction in which this worker alone may write for the run."""
+    with transaction.atomic():
+        run = lock_run(run_id)
+        if run.state == Run.State.FINISHED:
+            raise RunOver("This run has ended.")
+        if run.fence != fence or run.state != Run.State.RUNNING:
+            raise StaleFence("Another worker has taken this run over.")
+        yield run
+
+
+def lock_run(run_id: Any) -> Run:
+    """Lock a run's row, first in the lock order, and return it as it now stands."""
+    run = (
+        Run.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("room", "agent", "member")
+        .filter(pk=run_id)
+        .first()
+    )
+    if run is None:
+        raise RunNotFound("There is no such run.")
+    return run

@@ -1,0 +1,219 @@
+"""What is an agent doing for whom? Runs, their claim and fence, their journal and calls."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+
+from apps.agents.models import Agent
+from apps.core.models import Stamped
+from apps.domain.tooling import CallState, Outcome
+from apps.rooms.models import Room
+from apps.runs.querysets import CallQuerySet, RunQuerySet
+
+
+class Seat(models.Model):
+    """An agent's place in a room."""
+
+    room = models.ForeignKey(Room, on_delete=models.CASCADE, related_name="seats")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="seats")
+    added_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
+    )
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["room", "agent"], name="seats_one_each")]
+
+    def __str__(self) -> str:
+        return f"{self.agent_id} in {self.room_id}"
+
+
+class Run(Stamped):
+    """One turn of an agent for a member in a room.
+
+    A worker holds a run by its *claim*; each claim raises the *fence*. Whoever writes for a run
+    locks this row first and compares the fence, so a worker that was overtaken can write nothing.
+    """
+
+    class State(models.TextChoices):
+        QUEUED = "queued", "Queued"
+        RUNNING = "running", "Running"
+        PARKED = "parked", "Waiting"
+        FINISHED = "finished", "Finished"
+
+    class Outcome(models.TextChoices):
+        COMPLETED = "completed", "Completed"
+        FAILED = "failed", "Failed"
+        STOPPED = "stopped", "Stopped"
+
+    class Runtime(models.TextChoices):
+        KAIZEN = "kaizen", "Kaizen"
+        EXTERNAL = "external", "Another runtime"
+
+    room = models.ForeignKey(Room, on_delete=models.CASCADE, related_name="runs")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="runs")
+    member = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    runtime = models.CharField(max_length=10, choices=Runtime.choices, default=Runtime.KAIZEN)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.QUEUED)
+    outcome = models.CharField(max_length=10, choices=Outcome.choices, blank=True)
+    explanation = models.CharField(max_length=500, blank=True)
+
+    fence = models.PositiveBigIntegerField(default=0)
+    claimed_by = models.CharField(max_length=120, blank=True)
+    claim_expires_at = models.DateTimeField(null=True, blank=True)
+    stop_requested_at = models.DateTimeField(null=True, blank=True)
+    stop_requested_by = models.CharField(max_length=120, blank=True)
+
+    catalog = models.JSONField(null=True, blank=True)
+    catalog_digest = models.CharField(max_length=71, blank=True)
+    token_hash = models.CharField(max_length=64, blank=True, db_index=True)
+    token_expires_at = models.DateTimeField(null=True, blank=True)
+
+    provider_failures = models.PositiveSmallIntegerField(default=0)
+    retry_at = models.DateTimeField(null=True, blank=True)
+    deadline_at = models.DateTimeField()
+    correlation_id = models.CharField(max_length=64)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at"]
+        default_permissions = ("view",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=["room", "agent"],
+                condition=~models.Q(state="finished") & models.Q(runtime="kaizen"),
+                name="runs_one_active_per_seat",
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["state", "claim_expires_at"],
+                condition=~models.Q(state="finished"),
+                name="runs_open",
+            ),
+            models.Index(fields=["room", "-created_at"], name="runs_of_room"),
+        ]
+
+    def __str__(self) -> str:
+        return f"run {self.pk}"
+
+
+class RunInput(models.Model):
+    """A member's message that waits for an agent's next run, or started one."""
+
+    room = models.ForeignKey(Room, on_delete=models.CASCADE, related_name="+")
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
+    member = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    text = models.TextField()
+    position = models.PositiveBigIntegerField()
+    run = models.ForeignKey(
+        Run, on_delete=models.CASCADE, null=True, blank=True, related_name="inputs"
+    )
+    correlation_id = models.CharField(max_length=64)
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["id"]
+        indexes = [
+            models.Index(
+                fields=["room", "agent", "id"],
+                condition=models.Q(run=None),
+                name="run_inputs_waiting",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"input {self.pk}"
+
+
+class JournalEntry(models.Model):
+    """One step of the ordered truth of a run: what rebuilds it from rows alone, after days."""
+
+    class Kind(models.TextChoices):
+        INPUT = "input", "What the member asked"
+        ASSISTANT = "assistant", "What the model answered"
+        NOTE = "note", "What the engine decided"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="journal")
+    sequence = models.PositiveIntegerField()
+    kind = models.CharField(max_length=12, choices=Kind.choices)
+    body = models.JSONField(null=True)
+    blob_digest = models.CharField(max_length=71, blank=True)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["sequence"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "sequence"], name="journal_one_place")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.sequence} {self.kind}"
+
+
+class Call(Stamped):
+    """One proposed use of a tool. It settles exactly once."""
+
+    State = CallState
+    Outcome = Outcome
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="calls")
+    step = models.PositiveIntegerField()
+    place = models.PositiveSmallIntegerField()
+    proposal_id = models.CharField(max_length=200)
+    tool = models.CharField(max_length=64)
+    title = models.CharField(max_length=160)
+    effect = models.CharField(max_length=10, blank=True)
+    arguments = models.JSONField(null=True)
+    arguments_blob = models.CharField(max_length=71, blank=True)
+    arguments_digest = models.CharField(max_length=71)
+    descriptor_digest = models.CharField(max_length=71, blank=True)
+
+    state = models.CharField(
+        max_length=12,
+        choices=[(state.value, state.value) for state in CallState],
+        default=CallState.PROPOSED.value,
+    )
+    needs_receipt = models.BooleanField(default=False)
+    outcome = models.CharField(
+        max_length=12, choices=[(o.value, o.value) for o in Outcome], blank=True
+    )
+    reason = models.CharField(max_length=40, blank=True)
+    rule = models.CharField(max_length=60, blank=True)
+    projection = models.JSONField(null=True)
+    projection_blob = models.CharField(max_length=71, blank=True)
+
+    executor = models.CharField(max_length=120, blank=True)
+    executor_expires_at = models.DateTimeField(null=True, blank=True)
+    dispatched_at = models.DateTimeField(null=True, blank=True)
+    settled_at = models.DateTimeField(null=True, blank=True)
+
+    objects = CallQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["run", "step", "place"]
+        default_permissions = ("view",)
+        constraints = [
+            models.UniqueConstraint(fields=["run", "step", "place"], name="calls_one_place"),
+            models.UniqueConstraint(fields=["run", "proposal_id"], name="calls_one_proposal"),
+            models.CheckConstraint(
+                condition=models.Q(state="settled", settled_at__isnull=False)
+                & ~models.Q(outcome="")
+                | ~models.Q(state="settled") & models.Q(settled_at=None, outcome=""),
+                name="calls_settled_with_outcome",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["state", "executor_expires_at"],
+                condition=~models.Q(state="settled"),
+                name="calls_open",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.tool} {self.state}"

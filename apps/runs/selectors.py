@@ -1,0 +1,51 @@
+"""What do readers ask of runs?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
+
+from apps.accounts.models import User
+from apps.runs.errors import RunNotFound
+from apps.runs.models import Run, RunInput
+
+
+def ready_runs(limit: int) -> Iterable[Any]:
+    """Ids of runs that a worker should look at: queued and due, or held by a silent worker."""
+    due = Q(retry_at=None) | Q(retry_at__lte=Now())
+    return (
+        Run.objects.filter(runtime=Run.Runtime.KAIZEN)
+        .filter(
+            Q(state=Run.State.QUEUED) & due | Q(state=Run.State.RUNNING, claim_expires_at__lt=Now())
+        )
+        .order_by("created_at")
+        .values_list("pk", flat=True)[:limit]
+    )
+
+
+def waiting_inputs(limit: int) -> Iterable[Any]:
+    """Ids of inputs that wait although their agent has no active run in that room."""
+    active = Run.objects.filter(
+        room_id=OuterRef("room_id"), agent_id=OuterRef("agent_id"), runtime=Run.Runtime.KAIZEN
+    ).exclude(state=Run.State.FINISHED)
+    return (
+        RunInput.objects.filter(~Exists(active), run=None)
+        .order_by("id")
+        .values_list("pk", flat=True)[:limit]
+    )
+
+
+def visible_run(*, run_id: Any, user: User) -> Run:
+    """Return a run of a room that the member takes part in, or refuse as if it did not exist."""
+    run: Run | None = (
+        Run.objects.visible_to(user)
+        .select_related("agent", "member", "room")
+        .filter(pk=run_id)
+        .first()
+    )
+    if run is None:
+        raise RunNotFound("There is no such run.")
+    return run

@@ -1,0 +1,290 @@
+"""How does a run live? Seats, starting, parking, waking, settling and finishing.
+
+Starting and waking change row state and ring a task by its registered name, so nothing here
+imports the engine that runs the turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Max
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.accounts.permissions import Permission, require
+from apps.agents.models import Agent
+from apps.audit.services import record
+from apps.core.correlation import current_correlation_id
+from apps.core.errors import Conflict, NotFound
+from apps.core.queue import ring
+from apps.domain.tooling import CallState, Outcome
+from apps.rooms.services import lock_open_room, publish_event
+from apps.runs.bodies import pack
+from apps.runs.errors import AlreadySettled
+from apps.runs.models import Call, JournalEntry, Run, RunInput, Seat
+
+TURN_TASK = "turns.run_turn"
+START_TASK = "runs.start_waiting"
+RUN_BUDGET = timedelta(days=30)
+MAX_WAITING_INPUTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What became of an input: the run that it started, or its place behind the active one."""
+
+    run: Run | None
+    queued: bool
+
+
+def actor_of(agent: Agent) -> str:
+    """Name an agent in room events."""
+    return f"agent:{agent.slug}"
+
+
+@transaction.atomic
+def add_seat(*, room_id: Any, member: User, agent_slug: str) -> Seat:
+    """Give an agent that the member may use a place in a room that the member takes part in."""
+    room = lock_open_room(room_id)
+    require(member, Permission.ROOM_TAKE_PART, room)
+    agent = Agent.objects.visible_to(member).filter(slug=agent_slug, enabled=True).first()
+    if agent is None:
+        raise NotFound("No agent that you may use has that name.", field="agent")
+    seat, made = Seat.objects.get_or_create(room=room, agent=agent, defaults={"added_by": member})
+    if made:
+        record(actor=member, action="room.seat_added", subject=room, detail={"agent": agent.slug})
+        publish_event(
+            room_id=room.pk,
+            kind="seat.added",
+            actor=member,
+            data={"slug": agent.slug, "name": agent.name},
+        )
+    return seat
+
+
+@transaction.atomic
+def remove_seat(*, room_id: Any, member: User, agent_slug: str) -> None:
+    """Take an agent's place away; a run that is active goes on to its end."""
+    seat = lock_seat(room_id=room_id, agent_slug=agent_slug)
+    room = lock_open_room(room_id)
+    require(member, Permission.ROOM_TAKE_PART, room)
+    if seat is None:
+        raise NotFound("That agent has no place in this room.", field="agent")
+    RunInput.objects.filter(room=room, agent=seat.agent, run=None).delete()
+    seat.delete()
+    record(actor=member, action="room.seat_removed", subject=room, detail={"agent": agent_slug})
+    publish_event(
+        room_id=room.pk,
+        kind="seat.removed",
+        actor=member,
+        data={"slug": agent_slug, "name": seat.agent.name},
+    )
+
+
+def lock_seat(*, room_id: Any, agent_slug: str) -> Seat | None:
+    """Lock an agent's place in a room: after a run, before the room."""
+    return (
+        Seat.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("agent")
+        .filter(room_id=room_id, agent__slug=agent_slug)
+        .first()
+    )
+
+
+@transaction.atomic
+def start_run(*, seat: Seat, member: User, text: str, position: int) -> Started:
+    """Let an agent answer an input: at once, or after its active run in this room.
+
+    The seat is locked by the caller (`lock_seat`), before any event locked the room.
+    """
+    waiting = RunInput.objects.filter(room_id=seat.room_id, agent=seat.agent, run=None).count()
+    if waiting >= MAX_WAITING_INPUTS:
+        raise Conflict(
+            f"{seat.agent.name} already has {waiting} messages waiting. Stop its run or wait."
+        )
+    RunInput.objects.create(
+        room_id=seat.room_id,
+        agent=seat.agent,
+        member=member,
+        text=text,
+        position=position,
+        correlation_id=current_correlation_id(),
+    )
+    run = _start_next(room_id=seat.room_id, agent=seat.agent)
+    return Started(run=run, queued=run is None)
+
+
+@transaction.atomic
+def start_waiting(*, input_id: Any) -> None:
+    """Start the run of the oldest input that waits behind a run which has ended."""
+    waiting = RunInput.objects.select_related("agent").filter(pk=input_id, run=None).first()
+    if waiting is None:
+        return
+    seat = lock_seat(room_id=waiting.room_id, agent_slug=waiting.agent.slug)
+    if seat is not None:
+        _start_next(room_id=seat.room_id, agent=seat.agent)
+
+
+def _start_next(*, room_id: Any, agent: Agent) -> Run | None:
+    """Turn the oldest waiting input into a run, unless one is active. The seat row is locked."""
+    active = Run.objects.filter(room_id=room_id, agent=agent, runtime=Run.Runtime.KAIZEN).exclude(
+        state=Run.State.FINISHED
+    )
+    if active.exists():
+        return None
+    waiting = (
+        RunInput.objects.select_related("member")
+        .filter(room_id=room_id, agent=agent, run=None)
+        .first()
+    )
+    if waiting is None:
+        return None
+    run = Run.objects.create(
+        room_id=room_id,
+        agent=agent,
+        member=waiting.member,
+        deadline_at=timezone.now() + RUN_BUDGET,
+        correlation_id=waiting.correlation_id,
+    )
+    waiting.run = run
+    waiting.save(update_fields=["run"])
+    append_journal(
+        run=run,
+        kind=JournalEntry.Kind.INPUT,
+        body={"text": waiting.text, "position": waiting.position},
+    )
+    record(actor=waiting.member, action="run.started", subject=run, detail={"agent": agent.slug})
+    publish_event(
+        room_id=room_id,
+        kind="run.started",
+        actor=waiting.member,
+        data={"run": str(run.pk), "agent": agent_card(agent), "member": member_card(run.member)},
+    )
+    ring(TURN_TASK, run_id=str(run.pk))
+    return run
+
+
+def append_journal(*, run: Run, kind: str, body: Any) -> JournalEntry:
+    """Write the next step of a run's truth. The run's row is locked, or new and unseen."""
+    last = JournalEntry.objects.filter(run=run).aggregate(last=Max("sequence"))["last"]
+    inline, digest = pack(body)
+    return JournalEntry.objects.create(
+        run=run, sequence=(last or 0) + 1, kind=kind, body=inline, blob_digest=digest
+    )
+
+
+def park_run(*, run: Run) -> None:
+    """Put a run to sleep until a call settles. The run's row is locked by its fence."""
+    run.state = Run.State.PARKED
+    run.claimed_by = ""
+    run.claim_expires_at = None
+    run.save(update_fields=["state", "claimed_by", "claim_expires_at", "updated_at"])
+    publish_event(
+        room_id=run.room_id,
+        kind="run.parked",
+        actor=actor_of(run.agent),
+        data={"run": str(run.pk)},
+    )
+
+
+def wake(*, run: Run) -> None:
+    """Let a parked run go on once nothing that it waits for is open. Its row is locked."""
+    if run.state != Run.State.PARKED:
+        return
+    still_open = Call.objects.filter(run=run).exclude(state=CallState.SETTLED.value)
+    if still_open.exists():
+        return
+    run.state = Run.State.QUEUED
+    run.save(update_fields=["state", "updated_at"])
+    publish_event(
+        room_id=run.room_id,
+        kind="run.resumed",
+        actor=actor_of(run.agent),
+        data={"run": str(run.pk)},
+    )
+    ring(TURN_TASK, run_id=str(run.pk))
+
+
+def settle_call(
+    *,
+    run: Run,
+    call: Call,
+    outcome: Outcome,
+    reason: str = "",
+    projection: dict[str, Any] | None = None,
+) -> Call:
+    """Give a call its one outcome. The run's row is locked by the caller.
+
+    The conditional update is the law: whoever comes second is told `AlreadySettled`.
+    """
+    inline, digest = pack(projection)
+    settled = (
+        Call.objects.filter(pk=call.pk)
+        .exclude(state=CallState.SETTLED.value)
+        .update(
+            state=CallState.SETTLED.value,
+            outcome=outcome.value,
+            reason=reason,
+            projection=inline,
+            projection_blob=digest,
+            settled_at=Now(),
+            executor="",
+            executor_expires_at=None,
+            updated_at=Now(),
+        )
+    )
+    if settled != 1:
+        raise AlreadySettled("This call already has its outcome.")
+    call.refresh_from_db()
+    return call
+
+
+def finish_run(*, run: Run, outcome: str, explanation: str = "") -> None:
+    """End a run, tell the room, and ring for the next waiting input. The run's row is locked."""
+    run.state = Run.State.FINISHED
+    run.outcome = outcome
+    run.explanation = explanation[:500]
+    run.finished_at = timezone.now()
+    run.claimed_by = ""
+    run.claim_expires_at = None
+    run.retry_at = None
+    run.token_hash = ""
+    run.save()
+    record(
+        actor=run.member,
+        action="run.finished",
+        subject=run,
+        outcome=outcome,
+        detail={"agent": run.agent.slug},
+    )
+    publish_event(
+        room_id=run.room_id,
+        kind="run.finished",
+        actor=actor_of(run.agent),
+        data={
+            "run": str(run.pk),
+            "agent": agent_card(run.agent),
+            "member": member_card(run.member),
+            "outcome": outcome,
+            "explanation": run.explanation,
+        },
+    )
+    waiting = RunInput.objects.filter(room_id=run.room_id, agent_id=run.agent_id, run=None).first()
+    if waiting is not None:
+        # Not here: the seat is locked before the room, and this transaction has locked the room.
+        ring(START_TASK, input_id=str(waiting.pk))
+
+
+def agent_card(agent: Agent) -> dict[str, Any]:
+    """What a room shows of an agent."""
+    return {"slug": agent.slug, "name": agent.name}
+
+
+def member_card(member: User) -> dict[str, Any]:
+    """What a room shows of a member."""
+    return {"id": member.pk, "username": member.username, "name": member.name}

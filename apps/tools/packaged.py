@@ -1,0 +1,76 @@
+"""How is a tool of an admitted package carried out? In the sandbox, under its exact bytes."""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from typing import Any
+
+from apps.domain.manifests import parse_manifest
+from apps.domain.tooling import Reason, Specification, ToolFailure, ToolOk
+from apps.grants.selectors import granted_package_tools
+from apps.packages.models import PackageTool, PackageVersion
+from apps.packages.selectors import TreeMismatch, load_tree
+from apps.sandbox.client import SandboxUnavailable
+from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
+from apps.sandbox.spec import Limits
+from apps.tools.contract import CallContext, Handler, Tool
+
+_REASONS = {
+    ReplyKind.RAISED: Reason.COMMAND_FAILED,
+    ReplyKind.TIMEOUT: Reason.TIMEOUT,
+    ReplyKind.CANCELLED: Reason.CANCELLED,
+}
+
+
+def packaged_tools(agent_id: uuid.UUID) -> dict[str, Tool]:
+    """Return the package tools that an agent holds now, by the names that models use."""
+    return {row.name: as_tool(row) for row in granted_package_tools(agent_id)}
+
+
+def as_tool(row: PackageTool) -> Tool:
+    """Turn an admitted tool into something that the boundary can judge and carry out."""
+    return Tool(spec=_specification(row.version_id, row.name), handler=_handler(row))
+
+
+@functools.lru_cache(maxsize=512)
+def _specification(version_id: uuid.UUID, name: str) -> Specification:
+    # An admitted version never changes, so its specifications are made once per process.
+    manifest = parse_manifest(
+        PackageVersion.objects.values_list("manifest", flat=True).get(pk=version_id)
+    )
+    tool = manifest.tool(name)
+    if tool is None:
+        raise LookupError(f"The admitted manifest of {manifest.ref} has no tool {name}.")
+    return tool.specification()
+
+
+def _handler(row: PackageTool) -> Handler:
+    def call(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
+        try:
+            tree = load_tree(row.version)
+            reply = call_python_tool(
+                tree=tree,
+                entry=row.entry,
+                arguments=arguments,
+                limits=_limits(row),
+                deadline_s=context.deadline.remaining,
+                cancelled=context.cancelled,
+            )
+        except (SandboxUnavailable, TreeMismatch) as away:
+            # Refused before anything of the package ran.
+            return ToolFailure(Reason.DEPENDENCY_UNAVAILABLE, str(away))
+        return _result(reply)
+
+    return call
+
+
+def _limits(row: PackageTool) -> Limits:
+    asked = row.definition.get("limits") or {}
+    return Limits.for_python(memory_mb=asked.get("memMB"), cpu_ms=asked.get("cpuMs"))
+
+
+def _result(reply: ToolReply) -> ToolOk | ToolFailure:
+    if reply.kind is ReplyKind.OK:
+        return ToolOk(reply.value)
+    return ToolFailure(_REASONS.get(reply.kind, Reason.EXECUTION_ERROR), reply.message)

@@ -1,0 +1,119 @@
+"""How is a log line made, and how does one correlation id reach every line of one story?"""
+
+import re
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+from django.http import HttpRequest
+from django_structlog import signals
+from django_structlog.middlewares import RequestMiddleware
+
+_SECRET = re.compile(
+    r"pass(word|wd)?$|secret|token$|api_?key|authorization|cookie|credential|signature|_key$",
+    re.IGNORECASE,
+)
+_URL_PASSWORD = re.compile(r"(\w+://[^/\s:@]*:)[^@\s/]+@")
+_MASK = "[hidden]"
+
+
+class RequestLogMiddleware(RequestMiddleware):
+    """Bind and log each request, leaving out the query string, which may carry anything."""
+
+    @staticmethod
+    def format_request(request: HttpRequest) -> str:
+        """Name the request by its method and path."""
+        return f"{request.method} {request.path}"
+
+
+def bind_request(request: HttpRequest, **_: Any) -> None:
+    """Give the request a correlation id of our own making, and note where it came from."""
+    bound = structlog.contextvars.get_contextvars()
+    structlog.contextvars.bind_contextvars(
+        correlation_id=bound["request_id"].replace("-", ""), ip=request.META.get("REMOTE_ADDR")
+    )
+
+
+def bind_task(**_: Any) -> None:
+    """Give a task that no request caused, such as a sweep, a correlation id of its own."""
+    bound = structlog.contextvars.get_contextvars()
+    if "correlation_id" not in bound:
+        structlog.contextvars.bind_contextvars(correlation_id=bound["task_id"])
+
+
+def mask_secrets(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Hide values whose name says that they are secret, and passwords inside URLs."""
+    for name, value in event.items():
+        if _SECRET.search(name):
+            event[name] = _MASK
+        elif isinstance(value, str) and "://" in value:
+            event[name] = _URL_PASSWORD.sub(rf"\1{_MASK}@", value)
+    return event
+
+
+def connect() -> None:
+    """Listen for requests and tasks, so that each binds its correlation id."""
+    signals.bind_extra_request_metadata.connect(bind_request, dispatch_uid="kaizen.log.request")
+    _connect_tasks()
+
+
+def _connect_tasks() -> None:
+    from django_structlog.celery import signals as task_signals
+
+    task_signals.bind_extra_task_metadata.connect(bind_task, dispatch_uid="kaizen.log.task")
+
+
+def configuration(*, console: bool, level: str) -> dict[str, Any]:
+    """Return Django's LOGGING: JSON lines, or coloured lines for a person's console."""
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    ending: list[Any] = (
+        # Plain: the pretty one prints local variables, and those may be secrets.
+        [
+            structlog.dev.ConsoleRenderer(
+                colors=False, exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
+        if console
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    )
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "kaizen": {
+                "()": structlog.stdlib.ProcessorFormatter,
+                "foreign_pre_chain": [*shared, structlog.stdlib.ExtraAdder()],
+                "processors": [
+                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                    mask_secrets,
+                    *ending,
+                ],
+            }
+        },
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "kaizen"}},
+        "root": {"handlers": ["stderr"], "level": level},
+        "loggers": {
+            # The request log says each of these once, with more context.
+            "django.server": {"handlers": [], "propagate": False},
+            "django.request": {"level": "ERROR"},
+            "uvicorn.access": {"handlers": [], "propagate": False},
+            "celery.worker.strategy": {"level": "WARNING"},
+            "celery.app.trace": {"level": "WARNING"},
+            "celery.beat": {"level": "WARNING"},
+        },
+    }
