@@ -65,7 +65,8 @@ async def _wait(
     try:
         async with client.pubsub(ignore_subscribe_messages=True) as bells:
             subscribed = await _subscribe(bells, room_id)
-            latest: dict[str, Any] | None = found
+            # Again, since it may have settled before the subscription stood.
+            _, latest = await _read(request.headers.get("Authorization", ""), call_id)
             while latest is not None and latest["state"] != CallState.SETTLED.value:
                 left = until - time.monotonic()
                 if left <= 0:
