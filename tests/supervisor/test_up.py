@@ -61,7 +61,8 @@ def test_no_child_knows_more_than_it_needs(stack: RunningStack) -> None:
 
     assert environ("sandboxd") == set()
     assert environ("postgres") == {"LC_ALL", "TZ", "PATH"}
-    assert environ("valkey") == {"LC_ALL", "TZ", "PATH"}
+    # Valkey writes its title over its environment.
+    assert environ("valkey") <= {"LC_ALL", "TZ", "PATH"}
     assert "DATABASE_URL" in environ("web")
 
 
