@@ -154,24 +154,31 @@ REST_KNOX = {
 REST_FRAMEWORK = {
     # Tokens first: their challenge makes a missing sign-in a 401.
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "knox.auth.TokenAuthentication",
+        "apps.accounts.api.authentication.BearerAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_THROTTLE_CLASSES": ["apps.core.api.throttles.MemberThrottle"],
+    "DEFAULT_PARSER_CLASSES": ["apps.core.api.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_PAGINATION_CLASS": "apps.core.api.pagination.CursorPage",
     "EXCEPTION_HANDLER": "apps.core.api.problems.problem_handler",
+    "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
+KAIZEN_API_PER_MINUTE = env.number("KAIZEN_API_PER_MINUTE", 1200, least=1)
+KAIZEN_CALLBACK_PER_MINUTE = env.number("KAIZEN_CALLBACK_PER_MINUTE", 6000, least=1)
 SPECTACULAR_SETTINGS = {
     "TITLE": "Kaizen",
     "DESCRIPTION": "A self-hosted boundary between AI agents and everything they may touch.",
     "VERSION": "0.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "apps.core.api.schema.describe_problems",
+    ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
@@ -222,7 +229,7 @@ CELERY_BEAT_SCHEDULE = {
     for name, seconds in {
         "core.sweep": 5.0,
         "audit.seal": 10.0,
-        "approvals.expire": 10.0,
+        "audit.ensure_months": 24 * 3600.0,
         "core.collect": 3600.0,
     }.items()
 }

@@ -8,7 +8,7 @@ class BoundaryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from apps.boundary.selectors import overdue_requests, ready_calls
+        from apps.boundary.selectors import expired_runs, overdue_requests, ready_calls
         from apps.boundary.steps.approve import EXECUTE_TASK
         from apps.core.queue import register_queue
 
@@ -18,4 +18,7 @@ class BoundaryConfig(AppConfig):
             task="boundary.expire_request",
             argument="approval_id",
             ready=overdue_requests,
+        )
+        register_queue(
+            name="expired_runs", task="boundary.expire_run", argument="run_id", ready=expired_runs
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from apps.domain.tooling import Outcome, Reason
+from apps.domain.tooling import Outcome, ToolFailure, ToolOk
 from apps.runs.models import Call, Run
 from apps.tools.contract import Tool
 
@@ -40,8 +40,9 @@ class Executed:
     """How the tool's own code ended, before anything of it is shown to a model."""
 
     outcome: Outcome
-    reason: Reason | None
-    value: object
-    message: str = ""
-    artifacts: tuple[str, ...] = ()
-    retryable: bool = False
+    result: ToolOk | ToolFailure
+
+    @property
+    def reason(self) -> str:
+        """The reason code of a failure, or nothing."""
+        return self.result.reason.value if isinstance(self.result, ToolFailure) else ""

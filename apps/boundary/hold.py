@@ -66,9 +66,7 @@ class Hold:
             held = Call.objects.filter(
                 pk=self._call_id, state=CallState.DISPATCHED.value, executor=self._executor
             ).update(executor_expires_at=Now() + timedelta(seconds=EXECUTOR_SECONDS))
-            stopped = (
-                Run.objects.filter(pk=self._run_id).exclude(stop_requested_at=None).exists()
-            )
+            stopped = Run.objects.filter(pk=self._run_id).exclude(stop_requested_at=None).exists()
         except DatabaseError as away:
             log.warning("hold_not_renewed", call=str(self._call_id), error=type(away).__name__)
             return

@@ -35,7 +35,7 @@ from apps.boundary.steps.approve import ask, hand_over
 from apps.boundary.steps.consume import announce, consume
 from apps.boundary.steps.decide import judge
 from apps.boundary.steps.execute import execute
-from apps.boundary.steps.project import project
+from apps.boundary.steps.project import project, unexecuted
 from apps.boundary.steps.record import record
 from apps.core.correlation import bind_correlation_id
 from apps.domain.policy import Admit, Ask, Refuse, Repeat
@@ -130,7 +130,7 @@ def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:
         record(
             settling,
             outcome=executed.outcome,
-            reason=executed.reason.value if executed.reason else "",
+            reason=executed.reason,
             rule=rule,
             projection=project(executed, tool.spec),
         )
@@ -147,7 +147,7 @@ def _execute(crossing: Crossing, rule: str) -> Settled:
     return record(
         crossing,
         outcome=executed.outcome,
-        reason=executed.reason.value if executed.reason else "",
+        reason=executed.reason,
         rule=rule,
         projection=project(executed, tool.spec),
     )
@@ -163,11 +163,9 @@ def _refuse(crossing: Crossing, refusal: Refuse) -> Settled:
         outcome=outcome,
         reason=refusal.reason.value,
         rule=refusal.rule,
-        projection={
-            "outcome": outcome.value,
-            "reason": refusal.reason.value,
-            "message": refusal.message,
-        },
+        projection=unexecuted(
+            outcome=outcome.value, reason=refusal.reason, message=refusal.message
+        ),
     )
 
 
@@ -196,6 +194,7 @@ def _settle_silent(crossing: Crossing) -> None:
     # What the call was when it was proposed counts, not what its tool may have become.
     read = crossing.call.effect == Effect.READ.value
     outcome = Outcome.ABANDONED if read else Outcome.AMBIGUOUS
+    reason = Reason.INTERRUPTED if read else Reason.OUTCOME_UNKNOWN
     message = (
         "The worker stopped before the tool had answered. The tool only reads, so it may be"
         " called again."
@@ -206,9 +205,9 @@ def _settle_silent(crossing: Crossing) -> None:
     record(
         crossing,
         outcome=outcome,
-        reason=(Reason.INTERRUPTED if read else Reason.OUTCOME_UNKNOWN).value,
+        reason=reason.value,
         rule="executor_fell_silent",
-        projection={"outcome": outcome.value, "reason": "interrupted", "message": message},
+        projection=unexecuted(outcome=outcome.value, reason=reason, message=message),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from apps.boundary.crossing import Crossing
 from apps.boundary.errors import ProposalChanged
+from apps.boundary.steps.project import unexecuted
 from apps.boundary.steps.record import record
 from apps.domain.canonical import BadJson, digest, digest_bytes, strict_loads
 from apps.domain.tooling import DEFAULT_ARGUMENT_CAP, Outcome, Reason
@@ -89,12 +90,11 @@ def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
             outcome=Outcome.REFUSED,
             reason=Reason.INVALID_ARGUMENTS.value,
             rule="arguments_are_valid",
-            projection={
-                "outcome": Outcome.REFUSED.value,
-                "reason": Reason.INVALID_ARGUMENTS.value,
-                "message": f"The arguments are not valid. {fault}",
-                "may_retry": True,
-            },
+            projection=unexecuted(
+                outcome=Outcome.REFUSED.value,
+                reason=Reason.INVALID_ARGUMENTS,
+                message=f"The arguments are not valid. {fault}",
+            ),
         )
         call.refresh_from_db()
     return call

@@ -15,6 +15,7 @@ from apps.approvals.selectors import request_for
 from apps.audit.services import SYSTEM, record
 from apps.boundary.crossing import Crossing
 from apps.boundary.steps.approve import EXECUTE_TASK
+from apps.boundary.steps.project import unexecuted
 from apps.boundary.steps.record import record as settle
 from apps.core.errors import Forbidden
 from apps.core.queue import ring
@@ -110,9 +111,7 @@ def stop_run(*, run_id: Any, member: User) -> Run:
     close_waiting_calls(run=run, actor=member, message=f"{member.name} stopped the run.")
     running = Call.objects.filter(run=run, state=CallState.DISPATCHED.value).exists()
     if not held_by_worker and not running:
-        finish_run(
-            run=run, outcome=Run.Outcome.STOPPED, explanation=f"Stopped by {member.name}."
-        )
+        finish_run(run=run, outcome=Run.Outcome.STOPPED, explanation=f"Stopped by {member.name}.")
     elif run.state == Run.State.QUEUED:
         ring(TURN_TASK, run_id=str(run.pk))
     return run
@@ -145,7 +144,7 @@ def _settle_unexecuted(
         outcome=outcome,
         reason=reason.value,
         rule="",
-        projection={"outcome": outcome.value, "reason": reason.value, "message": message[:700]},
+        projection=unexecuted(outcome=outcome.value, reason=reason, message=message),
     )
 
 

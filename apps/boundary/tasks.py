@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from apps.boundary import pipeline, services, workers
+from apps.boundary import external, pipeline, services, workers
 
 
 @shared_task(name="boundary.execute_call")
@@ -13,3 +13,9 @@ def execute_call(call_id: str) -> None:
 def expire_request(approval_id: str) -> None:
     """Close one question that ran out of time."""
     services.expire_request(approval_id=approval_id)
+
+
+@shared_task(name="boundary.expire_run")
+def expire_run(run_id: str) -> None:
+    """End one run of another runtime whose token has expired."""
+    external.expire_external_run(run_id=run_id)

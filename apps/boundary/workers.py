@@ -12,4 +12,5 @@ _PROCESS = uuid.uuid4().hex[:8]
 
 def executor_name() -> str:
     """Return a name that no other thread of any machine holds, dead ones included."""
-    return f"{platform.node()[:40]}:{os.getpid()}:{threading.get_ident()}:{_PROCESS}:{uuid.uuid4().hex[:8]}"
+    thread = threading.get_ident()
+    return f"{platform.node()[:40]}:{os.getpid()}:{thread}:{_PROCESS}:{uuid.uuid4().hex[:8]}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
 from apps.accounts.models import User
 from apps.runs.errors import RunNotFound
-from apps.runs.models import Run
+from apps.runs.models import Run, RunInput
 
 
 def ready_runs(limit: int) -> Iterable[Any]:
@@ -22,6 +22,18 @@ def ready_runs(limit: int) -> Iterable[Any]:
             Q(state=Run.State.QUEUED) & due | Q(state=Run.State.RUNNING, claim_expires_at__lt=Now())
         )
         .order_by("created_at")
+        .values_list("pk", flat=True)[:limit]
+    )
+
+
+def waiting_inputs(limit: int) -> Iterable[Any]:
+    """Ids of inputs that wait although their agent has no active run in that room."""
+    active = Run.objects.filter(
+        room_id=OuterRef("room_id"), agent_id=OuterRef("agent_id"), runtime=Run.Runtime.KAIZEN
+    ).exclude(state=Run.State.FINISHED)
+    return (
+        RunInput.objects.filter(~Exists(active), run=None)
+        .order_by("id")
         .values_list("pk", flat=True)[:limit]
     )
 

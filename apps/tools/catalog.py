@@ -18,7 +18,7 @@ from apps.tools.registry import BUILTIN_TOOLS
 
 
 def offered_tools(agent: Agent) -> list[Tool]:
-    """Return the tools that lie under an agent's ceiling: our own, and its granted package tools."""
+    """Return the tools under an agent's ceiling: our own, and the package tools it was granted."""
     ceiling = frozenset(agent.ceiling)
     own = [tool for tool in BUILTIN_TOOLS.values() if tool.spec.capability.value in ceiling]
     if Capability.PACKAGES_CALL.value not in ceiling:

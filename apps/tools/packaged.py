@@ -1,4 +1,4 @@
-"""How is a tool of an admitted package carried out? Always in the sandbox, under its exact bytes."""
+"""How is a tool of an admitted package carried out? In the sandbox, under its exact bytes."""
 
 from __future__ import annotations
 

@@ -15,7 +15,6 @@ from django.db import transaction
 
 from apps.boundary.crossing import Executed
 from apps.core.deadlines import Deadline
-from apps.domain.redaction import redact_text
 from apps.domain.tooling import (
     Effect,
     EffectDomain,
@@ -60,25 +59,20 @@ def execute(
             result = tool.handler(arguments, context)
     except Exception as raised:  # noqa: BLE001 - a handler may raise anything, and each is settled
         return _raised(tool.spec, call, raised)
-    return _returned(result)
+    return _returned(tool.spec, result)
 
 
-def _returned(result: ToolOk | ToolFailure) -> Executed:
+def _returned(spec: Specification, result: ToolOk | ToolFailure) -> Executed:
     if isinstance(result, ToolOk):
-        return Executed(
-            outcome=Outcome.OK, reason=None, value=result.value, artifacts=result.artifacts
-        )
-    outcome = Outcome.TIMEOUT if result.reason is Reason.TIMEOUT else Outcome.ERROR
-    if result.reason is Reason.CANCELLED:
-        outcome = Outcome.STOPPED
-    return Executed(
-        outcome=outcome,
-        reason=result.reason,
-        value=None,
-        message=result.message,
-        artifacts=result.saved,
-        retryable=result.retryable,
-    )
+        errors = spec.output_errors(result.value)
+        if not errors:
+            return Executed(Outcome.OK, result)
+        said = f"The tool answered something that its contract does not allow. {errors[0]}"
+        if spec.effect is not Effect.READ:
+            said += " What it was asked to do may have been done all the same."
+        return Executed(Outcome.ERROR, ToolFailure(Reason.CONTRACT_ERROR, said))
+    outcomes = {Reason.TIMEOUT: Outcome.TIMEOUT, Reason.CANCELLED: Outcome.STOPPED}
+    return Executed(outcomes.get(result.reason, Outcome.ERROR), result)
 
 
 def _raised(spec: Specification, call: Call, raised: Exception) -> Executed:
@@ -89,21 +83,15 @@ def _raised(spec: Specification, call: Call, raised: Exception) -> Executed:
         error=type(raised).__name__,
         exc_info=raised,
     )
+    kind = type(raised).__name__
     if spec.effect is Effect.READ:
-        text = redact_text(f"{type(raised).__name__}: {raised}")[:MAX_EXCEPTION_TEXT]
-        return Executed(Outcome.RAISED, Reason.EXECUTION_ERROR, None, text)
+        said = f"{kind}: {raised}"[:MAX_EXCEPTION_TEXT]
+        return Executed(Outcome.RAISED, ToolFailure(Reason.EXECUTION_ERROR, said, retryable=True))
     if spec.effect_domain is EffectDomain.OURS:
-        return Executed(
-            Outcome.RAISED,
-            Reason.EXECUTION_ERROR,
-            None,
-            f"The tool failed inside ({type(raised).__name__}, reference {call.pk})."
-            " Nothing was saved.",
-        )
-    return Executed(
-        Outcome.AMBIGUOUS,
-        Reason.OUTCOME_UNKNOWN,
-        None,
-        f"The tool failed inside ({type(raised).__name__}, reference {call.pk})."
-        " Whether it changed anything is unknown; look before trying again.",
+        said = f"The tool failed inside ({kind}, reference {call.pk}). Nothing was saved."
+        return Executed(Outcome.RAISED, ToolFailure(Reason.EXECUTION_ERROR, said))
+    said = (
+        f"The tool failed inside ({kind}, reference {call.pk})."
+        " Whether it changed anything is unknown; look before trying again."
     )
+    return Executed(Outcome.AMBIGUOUS, ToolFailure(Reason.OUTCOME_UNKNOWN, said))

@@ -73,7 +73,7 @@ def _milliseconds(call: Call) -> int | None:
 
 
 def _artifact(projection: dict[str, Any]) -> dict[str, Any] | None:
-    saved = projection.get("artifacts") or []
+    saved = projection.get("artifacts") or projection.get("saved") or []
     if not saved:
         return None
     ident, _, version = str(saved[0]).partition(":")
