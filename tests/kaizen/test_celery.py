@@ -1,6 +1,12 @@
 """Bells go to one queue each, and no message outlives its use."""
 
+import time
+
+import pytest
+from kombu.exceptions import OperationalError
+
 from kaizen.celery import app
+from kaizen.supervisor.ports import LOOPBACK, free_port
 
 
 def test_each_queue_has_an_exchange_and_a_key_of_its_own() -> None:
@@ -32,3 +38,11 @@ def test_messages_carry_json_only_and_nobody_keeps_results() -> None:
     assert app.conf.task_ignore_result is True
     assert app.conf.result_backend is None
     assert app.conf.task_acks_late is False
+
+
+def test_a_bell_that_cannot_ring_costs_a_moment_and_not_seconds() -> None:
+    began = time.monotonic()
+    with app.connection_for_write(url=f"redis://{LOOPBACK}:{free_port()}/0") as nowhere:
+        with pytest.raises(OperationalError):
+            app.send_task("turns.none", connection=nowhere, retry=False)
+    assert time.monotonic() - began < 1
