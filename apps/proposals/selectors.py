@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import F, OuterRef, Prefetch, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
 from apps.accounts.models import User
@@ -16,24 +16,48 @@ from apps.proposals.models import PackageProposal, ProposalFile, ProposalTest
 ENDED_WITH_EVIDENCE = (ProposalTest.State.PASSED, ProposalTest.State.FAILED)
 
 
-def visible_proposal(*, proposal_id: Any, user: User) -> PackageProposal:
-    """Return a proposal of one's own, or one that is under one's review, or refuse."""
-    proposal = (
-        PackageProposal.objects.visible_to(user)
-        .select_related("author", "reviewer")
-        .filter(pk=proposal_id)
-        .first()
+def with_evidence(proposals: QuerySet[Any]) -> QuerySet[Any]:
+    """Add `evidence`: how the newest finished test of exactly the present pair ended, if one did."""
+    finished = ProposalTest.objects.filter(
+        proposal=OuterRef("pk"),
+        state__in=ENDED_WITH_EVIDENCE,
+        artifact_hash=OuterRef("artifact_hash"),
+        contract_digest=OuterRef("contract_digest"),
+    ).order_by("-finished_at")
+    return proposals.annotate(evidence=Subquery(finished.values("state")[:1]))
+
+
+def visible_proposals(user: User) -> QuerySet[Any]:
+    """Return the proposals that a member may see, with people and evidence."""
+    rows = PackageProposal.objects.visible_to(user).select_related("author", "reviewer")
+    return with_evidence(rows)
+
+
+def proposal_sheet(*, proposal_id: Any, user: User) -> Any:
+    """Return one visible proposal with evidence and the names, sizes and digests of its files."""
+    files = Prefetch(
+        "files",
+        queryset=ProposalFile.objects.annotate(size=F("blob__size")).order_by("path"),
+        to_attr="listed_files",
     )
-    if proposal is None:
+    found = visible_proposals(user).prefetch_related(files).filter(pk=proposal_id).first()
+    if found is None:
         raise ProposalNotFound("There is no such proposal.")
-    found: PackageProposal = proposal
     return found
+
+
+def tests_of(*, proposal_id: Any, user: User) -> QuerySet[ProposalTest]:
+    """Return the tests of a proposal that the member may see, or refuse."""
+    if not PackageProposal.objects.visible_to(user).filter(pk=proposal_id).exists():
+        raise ProposalNotFound("There is no such proposal.")
+    return ProposalTest.objects.filter(proposal=proposal_id).select_related(
+        "proposal", "requested_by"
+    )
 
 
 def visible_test(*, proposal_id: Any, test_id: Any, user: User) -> ProposalTest:
     """Return one test of a proposal that the member may see, or refuse."""
-    proposal = visible_proposal(proposal_id=proposal_id, user=user)
-    test = proposal.tests.filter(pk=test_id).first()
+    test = tests_of(proposal_id=proposal_id, user=user).filter(pk=test_id).first()
     if test is None:
         raise NoSuchTest("The proposal has no such test.")
     return test

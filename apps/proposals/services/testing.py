@@ -22,7 +22,6 @@ from apps.accounts.models import User
 from apps.accounts.permissions import Permission, may
 from apps.audit.services import SYSTEM, record
 from apps.core.correlation import bind_correlation_id, current_correlation_id
-from apps.core.deadlines import Deadline
 from apps.core.queue import ring
 from apps.domain.packagetree import tree_digest
 from apps.proposals.errors import NotADraft, ProposalNotFound
@@ -31,7 +30,8 @@ from apps.proposals.pulse import CLAIM_SECONDS, Pulse
 from apps.proposals.selectors import draft_tree
 from apps.proposals.services.drafts import OPEN_STATES, lock_proposal
 from apps.proposals.verdicts import Verdict, judge
-from apps.sandbox import runner
+from apps.sandbox.errors import SandboxUnavailable
+from apps.sandbox.runner import run_unittests
 
 log = structlog.get_logger(__name__)
 
@@ -95,14 +95,24 @@ def execute_test(*, test_id: Any) -> None:
     # A run takes long; it must not keep a connection from others.
     connection.close()
     with Pulse(test_id=test.pk, executor=executor) as pulse:
-        report = runner.run_unittests(
-            files=tree,
-            deadline=Deadline.after(TEST_SECONDS),
-            on_output=pulse.feed,
-            correlation_id=test.correlation_id,
-        )
-    if not _settle(test, executor, judge(report)):
+        verdict = _run(tree, test, pulse)
+    if not _settle(test, executor, verdict):
         log.info("test_result_dropped", test=str(test.pk))
+
+
+def _run(tree: dict[str, bytes], test: ProposalTest, pulse: Pulse) -> Verdict:
+    try:
+        report = run_unittests(
+            tree=tuple(sorted(tree.items())),
+            deadline_s=TEST_SECONDS,
+            correlation=test.correlation_id,
+            on_output=pulse.feed,
+            cancelled=pulse.lost.is_set,
+        )
+    except SandboxUnavailable as away:
+        # Nothing was run, and nothing is ever run without a sandbox instead.
+        return Verdict(State.ERROR, away.sentence)
+    return judge(report)
 
 
 def _claim(test_id: Any, executor: str) -> ProposalTest | None:
