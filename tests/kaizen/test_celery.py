@@ -42,7 +42,7 @@ def test_messages_carry_json_only_and_nobody_keeps_results() -> None:
 
 def test_a_bell_that_cannot_ring_costs_a_moment_and_not_seconds() -> None:
     began = time.monotonic()
-    with app.connection_for_write(url=f"redis://{LOOPBACK}:{free_port()}/0") as nowhere:
-        with pytest.raises(OperationalError):
-            app.send_task("turns.none", connection=nowhere, retry=False)
+    url = f"redis://{LOOPBACK}:{free_port()}/0"
+    with app.connection_for_write(url=url) as nowhere, pytest.raises(OperationalError):
+        app.send_task("turns.none", connection=nowhere, retry=False)
     assert time.monotonic() - began < 1
