@@ -16,6 +16,7 @@ _APPS = (
     "artifacts",
     "grants",
     "proposals",
+    "boundary",
 )
 
 urlpatterns = [

@@ -1,0 +1,33 @@
+"""Where are calls, approvals and the callback of other runtimes?"""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from apps.boundary.api.callback import CallbackCallsView, CallbackFinishView, CallbackRunView
+from apps.boundary.api.views import (
+    ApprovalsView,
+    ApprovalView,
+    ApproveView,
+    CallView,
+    DenyView,
+    RoomRunsView,
+    RunCallsView,
+    StopView,
+)
+from apps.boundary.api.waiting import callback_call
+
+urlpatterns = [
+    path("runs/<uuid:run_id>/calls", RunCallsView.as_view()),
+    path("runs/<uuid:run_id>/stop", StopView.as_view()),
+    path("rooms/<uuid:room_id>/runs", RoomRunsView.as_view()),
+    path("calls/<uuid:call_id>", CallView.as_view()),
+    path("approvals", ApprovalsView.as_view()),
+    path("approvals/<uuid:approval_id>", ApprovalView.as_view()),
+    path("approvals/<uuid:approval_id>/approve", ApproveView.as_view()),
+    path("approvals/<uuid:approval_id>/deny", DenyView.as_view()),
+    path("callback/run", CallbackRunView.as_view()),
+    path("callback/calls", CallbackCallsView.as_view()),
+    path("callback/calls/<uuid:call_id>", callback_call),
+    path("callback/finish", CallbackFinishView.as_view()),
+]
