@@ -1,158 +1,160 @@
-"""How does another runtime use tools? With its run's token, through the same boundary."""
+"""How does another runtime propose calls? Read the catalog, propose, wait, finish."""
 
 from __future__ import annotations
 
-import uuid
-from typing import Any, cast
+import json
+from typing import Any
 
-from django.conf import settings
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
-from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import (
+    CharField,
+    ChoiceField,
+    DictField,
+    JSONField,
+    Serializer,
+    UUIDField,
+)
 from rest_framework.throttling import BaseThrottle
 
-from apps.accounts.models import User
-from apps.boundary.api.reads import call_of_run
-from apps.boundary.api.serializers import (
-    CallbackCallSerializer,
-    CallbackRunSerializer,
-    LastWordSerializer,
-    ProposedCallSerializer,
-    WaitQuerySerializer,
-)
+from apps.boundary.api.run_token import RunTokenAuthentication, SpeaksForRun
 from apps.boundary.crossing import Settled
-from apps.boundary.external import BadToken, call_tool, finish_external_run, run_of_token
+from apps.boundary.external import call_tool, finish_external_run
+from apps.core.api.serializers import NothingSerializer, StrictSerializer, TextField
 from apps.core.api.views import ApiView
 from apps.core.throttles import Limit, spend
-from apps.domain.canonical import canonical_json
-from apps.runs.models import Run
+from apps.domain.tooling import CallState
+from apps.runs.bodies import projection_of
+from apps.runs.models import Call, Run
 
-SCHEME = "Run"
-MAX_CALL_BYTES = 1_310_720
-"""Room for the largest arguments that any tool takes, and the words around them."""
-
-
-def presented_token(header: bytes) -> str | None:
-    """Return the run token of an `Authorization: Run …` header, if it carries one."""
-    parts = header.split()
-    if len(parts) != 2 or parts[0].lower() != SCHEME.lower().encode():
-        return None
-    return parts[1].decode("ascii", "replace")
+CALLS_PER_MINUTE = 60_000
+"""Per run: a bound against a runtime that has run wild, far above what work needs."""
 
 
-class RunTokenAuthentication(BaseAuthentication):
-    """Find the run by its token; the member for whom it works is who acts."""
+class CatalogShape(Serializer):
+    """The frozen catalog of a run."""
 
-    def authenticate(self, request: Request) -> tuple[User, Run] | None:
-        """Return member and run, or refuse."""
-        token = presented_token(get_authorization_header(request))
-        if token is None:
-            raise BadToken(f"Send the run's token as `Authorization: {SCHEME} …`.")
-        run = run_of_token(token)
-        return run.member, run
-
-    def authenticate_header(self, request: Request) -> str:
-        """Name the scheme for a challenge."""
-        return SCHEME
+    run = UUIDField()
+    state = ChoiceField(choices=Run.State.choices)
+    catalog_digest = CharField()
+    tools = DictField(child=JSONField())
 
 
-class RunTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
-    """How the OpenAPI document names the token of a run."""
+class ProposalShape(StrictSerializer):
+    """One proposed call. The same proposal id always stands for the same call."""
 
-    target_class = "apps.boundary.api.callback.RunTokenAuthentication"
-    name = "runToken"
+    name = TextField(max_length=64)
+    arguments = JSONField()
+    proposal_id = TextField(max_length=200)
 
-    def get_security_definition(self, auto_schema: Any) -> dict[str, Any]:
-        """Describe the header."""
-        return {
-            "type": "apiKey",
-            "in": "header",
-            "name": "Authorization",
-            "description": f"`{SCHEME}` and the token of one run.",
-        }
+
+class CallShape(Serializer):
+    """Where a call stands, and what it handed back once it has settled."""
+
+    call = UUIDField()
+    tool = CharField()
+    state = ChoiceField(choices=[state.value for state in CallState])
+    outcome = CharField(allow_blank=True)
+    reason = CharField(allow_blank=True)
+    waits_for_approval = JSONField()
+    projection = JSONField(allow_null=True)
+
+
+class LastWordShape(StrictSerializer):
+    """The runtime's last word."""
+
+    text = TextField(max_length=20_000, allow_blank=True)
 
 
 class RunThrottle(BaseThrottle):
-    """Count the requests of each run by itself."""
+    """Count the calls of one run; a count that cannot be kept refuses."""
 
     def allow_request(self, request: Request, view: Any) -> bool:
-        """Count this request, or refuse it; a count that cannot be kept refuses too."""
-        limit = Limit("callback", settings.KAIZEN_CALLBACK_PER_MINUTE, 60)
-        spend(limit, str(cast(Run, request.auth).pk))
+        """Count this request."""
+        spend(Limit("callback", CALLS_PER_MINUTE, 60), request.auth.key)
         return True
 
 
-class CallbackView(ApiView):
-    """A view for whoever holds the token of a run."""
+class RunView(ApiView):
+    """A view for whoever holds a run's token."""
 
     authentication_classes = [RunTokenAuthentication]
+    permission_classes = [SpeaksForRun]
     throttle_classes = [RunThrottle]
 
     @property
     def run(self) -> Run:
         """The run that the token stands for."""
-        return cast(Run, self.request.auth)
+        run: Run = self.request.auth
+        return run
 
 
-class CallbackRunView(CallbackView):
-    """The run itself."""
+class CatalogView(RunView):
+    """What the run may propose."""
 
-    @extend_schema(operation_id="callback_run", responses=CallbackRunSerializer)
+    @extend_schema(responses=CatalogShape, operation_id="callback_catalog")
     def get(self, request: Request) -> Response:
-        """Show the run with the frozen catalog of the tools that it is offered."""
+        """Return the run's frozen catalog."""
         self.query()
-        return Response(CallbackRunSerializer(self.run).data)
+        run = self.run
+        return Response(
+            {
+                "run": str(run.pk),
+                "state": run.state,
+                "catalog_digest": run.catalog_digest,
+                "tools": (run.catalog or {}).get("tools", {}),
+            }
+        )
 
 
-class CallbackCallsView(CallbackView):
-    """The calls that the runtime proposes."""
+class CallsView(RunView):
+    """Where calls are proposed."""
 
-    max_body_bytes = MAX_CALL_BYTES
+    # A body's JSON text can be several times its characters.
+    max_body_bytes = 2 * 1024 * 1024
 
     @extend_schema(
-        operation_id="callback_call",
-        request=ProposedCallSerializer,
-        responses={200: CallbackCallSerializer, 202: CallbackCallSerializer},
+        request=ProposalShape,
+        responses={200: CallShape, 202: CallShape},
+        operation_id="callback_propose",
     )
     def post(self, request: Request) -> Response:
-        """Propose a call. 200: it has settled. 202: it waits, ask again by its id."""
-        fields = self.body(ProposedCallSerializer)
+        """Propose one call: 200 once it has settled, 202 while it waits."""
+        fields = self.body(ProposalShape)
         crossed = call_tool(
             run=self.run,
             name=fields["name"],
-            arguments_text=canonical_json(fields["arguments"]).decode(),
+            arguments_text=json.dumps(fields["arguments"], ensure_ascii=False),
             proposal_id=fields["proposal_id"],
         )
-        settled = isinstance(crossed, Settled)
-        code = status.HTTP_200_OK if settled else status.HTTP_202_ACCEPTED
-        return Response(CallbackCallSerializer(crossed.call).data, status=code)
+        done = isinstance(crossed, Settled)
+        return Response(
+            call_view(crossed.call),
+            status=status.HTTP_200_OK if done else status.HTTP_202_ACCEPTED,
+        )
 
 
-class CallbackCallView(CallbackView):
-    """One call of the run."""
+class FinishView(RunView):
+    """Where a run ends."""
 
-    @extend_schema(
-        operation_id="callback_call_read",
-        parameters=[WaitQuerySerializer],
-        responses=CallbackCallSerializer,
-    )
-    def get(self, request: Request, call_id: uuid.UUID) -> Response:
-        """Show where a call stands, after waiting for its outcome if asked to."""
-        self.query(WaitQuerySerializer)
-        call = call_of_run(call_id=call_id, run_id=self.run.pk)
-        return Response(CallbackCallSerializer(call).data)
-
-
-class CallbackFinishView(CallbackView):
-    """The end of the run."""
-
-    @extend_schema(
-        operation_id="callback_finish", request=LastWordSerializer, responses={204: None}
-    )
+    @extend_schema(request=LastWordShape, responses={200: NothingSerializer})
     def post(self, request: Request) -> Response:
-        """End the run, with a last word for the room; the token dies with it."""
-        finish_external_run(run=self.run, text=self.body(LastWordSerializer)["text"])
-        return Response(status=status.HTTP_204_NO_CONTENT)
+        """End the run with its last word; its token dies with it."""
+        finish_external_run(run=self.run, text=self.body(LastWordShape)["text"])
+        return Response({})
+
+
+def call_view(call: Call) -> dict[str, Any]:
+    """Return what a runtime is told of one of its calls."""
+    waiting = call.state == CallState.WAITING.value
+    return {
+        "call": str(call.pk),
+        "tool": call.tool,
+        "state": call.state,
+        "outcome": call.outcome,
+        "reason": call.reason,
+        "waits_for_approval": waiting and call.needs_receipt,
+        "projection": projection_of(call),
+    }

@@ -28,13 +28,5 @@ def calls_of(run: Run) -> QuerySet[Call]:
     return _with_run(Call.objects.filter(run=run))
 
 
-def call_of_run(*, call_id: Any, run_id: Any) -> Call:
-    """Return a call of exactly this run, or refuse as if it did not exist."""
-    call = _with_run(Call.objects.filter(run_id=run_id)).filter(pk=call_id).first()
-    if call is None:
-        raise CallNotFound("There is no such call.")
-    return call
-
-
 def _with_run(calls: QuerySet[Call]) -> QuerySet[Call]:
     return calls.select_related("run__agent", "run__member", "approval")

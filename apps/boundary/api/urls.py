@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import include, path
 
-from apps.boundary.api.callback import CallbackCallsView, CallbackFinishView, CallbackRunView
 from apps.boundary.api.views import (
     ApprovalsView,
     ApprovalView,
@@ -15,7 +14,6 @@ from apps.boundary.api.views import (
     RunCallsView,
     StopView,
 )
-from apps.boundary.api.waiting import callback_call
 
 urlpatterns = [
     path("runs/<uuid:run_id>/calls", RunCallsView.as_view()),
@@ -26,8 +24,5 @@ urlpatterns = [
     path("approvals/<uuid:approval_id>", ApprovalView.as_view()),
     path("approvals/<uuid:approval_id>/approve", ApproveView.as_view()),
     path("approvals/<uuid:approval_id>/deny", DenyView.as_view()),
-    path("callback/run", CallbackRunView.as_view()),
-    path("callback/calls", CallbackCallsView.as_view()),
-    path("callback/calls/<uuid:call_id>", callback_call),
-    path("callback/finish", CallbackFinishView.as_view()),
+    path("", include("apps.boundary.api.callback_urls")),
 ]

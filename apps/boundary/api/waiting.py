@@ -1,136 +1,125 @@
-"""How does a runtime wait for a call without holding a connection or a thread?
+"""How does another runtime wait for a call without holding anything?
 
-The wait hears the room's bells and looks again at each, and once a second anyway, because a bell
-may be lost. The answer itself is then given by the ordinary view.
+A native async view: no database connection and no thread is held while it waits for the room's
+bell, and only so many may wait in one process. After each bell, and once a second for the case that
+a bell was lost, the row is read again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import uuid
-from collections.abc import AsyncIterator
+import time
 from typing import Any
 
+import redis.asyncio
 import structlog
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.http import HttpRequest
-from django.http.response import HttpResponseBase
-from redis import asyncio as aioredis
-from redis.asyncio.client import PubSub
-from redis.exceptions import RedisError
+from django.db import connection
+from django.http import HttpRequest, HttpResponse, JsonResponse
 
-from apps.boundary.api.callback import CallbackCallView, presented_token
-from apps.boundary.external import BadToken, run_of_token
+from apps.boundary.api.callback import call_view
+from apps.boundary.api.run_token import token_in
+from apps.boundary.external import run_of_token
+from apps.core.api.problems import problem_response
+from apps.core.errors import Refusal
 from apps.domain.tooling import CallState
-from apps.rooms.reads import read
 from apps.rooms.relay import channel_of
 from apps.runs.models import Call
 
 log = structlog.get_logger(__name__)
 
-LONGEST = 25
-LOOK_EVERY = 1.0
-MOST_AT_ONCE = 64
-"""Waits in one process; one more is answered at once instead."""
+LONGEST_WAIT = 25.0
+MAX_WAITING = 500
 
 _waiting = 0
-_answer = CallbackCallView.as_view()
 
 
-async def callback_call(request: HttpRequest, call_id: uuid.UUID) -> HttpResponseBase:
-    """Wait for the outcome as long as asked to, then answer as the view does."""
-    global _waiting
-    seconds = _seconds(request)
-    if seconds and _waiting < MOST_AT_ONCE:
-        _waiting += 1
-        try:
-            await _wait(request, call_id, seconds)
-        finally:
-            _waiting -= 1
-    response: HttpResponseBase = await sync_to_async(_answer)(request, call_id=call_id)
-    return response
-
-
-# What the address book and the OpenAPI document look for on a view.
-callback_call.csrf_exempt = True  # type: ignore[attr-defined]
-callback_call.cls = _answer.cls  # type: ignore[attr-defined]
-callback_call.initkwargs = _answer.initkwargs  # type: ignore[attr-defined]
-
-
-async def _wait(request: HttpRequest, call_id: uuid.UUID, seconds: int) -> None:
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
-    found = await read(_whose, request.headers.get("Authorization", ""), call_id)
-    if found is None:
-        return
-    room_id, settled = found
-    if settled:
-        return
-    async with _bells(room_id) as bells:
-        # Looked at once more after the bells are heard, so none falls between.
-        while not await read(_is_settled, call_id):
-            left = end - loop.time()
-            if left <= 0:
-                return
-            await _hear(bells, min(left, LOOK_EVERY))
-
-
-def _whose(header: str, call_id: uuid.UUID) -> tuple[str, bool] | None:
-    """Return the room of the call and whether it has settled, if the token is that of its run."""
-    token = presented_token(header.encode("ascii", "replace"))
-    if token is None:
-        return None
+async def call_state(request: HttpRequest, call_id: Any) -> HttpResponse:
+    """Return a call of the token's run, after at most `wait` seconds if it has not settled."""
+    if request.method != "GET":
+        return problem_response(status=405, code="method_not_allowed", detail="Use GET.")
     try:
-        run = run_of_token(token)
-    except BadToken:
-        # The view says so.
-        return None
-    state = Call.objects.filter(pk=call_id, run=run).values_list("state", flat=True).first()
-    return None if state is None else (str(run.room_id), state == CallState.SETTLED.value)
+        wait = _seconds(request.GET.get("wait", "0"))
+        room_id, found = await _read(request.headers.get("Authorization", ""), call_id)
+        if found is not None and found["state"] != CallState.SETTLED.value and wait:
+            found = await _wait(request, call_id, room_id, found, wait)
+    except Refusal as refusal:
+        return problem_response(status=refusal.status, code=refusal.code, detail=refusal.message)
+    if found is None:
+        return problem_response(status=404, code="not_found", detail="This run has no such call.")
+    done = found["state"] == CallState.SETTLED.value
+    return JsonResponse(found, status=200 if done else 202)
 
 
-def _is_settled(call_id: uuid.UUID) -> bool:
-    return not Call.objects.filter(pk=call_id).exclude(state=CallState.SETTLED.value).exists()
-
-
-@contextlib.asynccontextmanager
-async def _bells(room_id: str) -> AsyncIterator[PubSub | None]:
-    """Hear the bells of a room, or nothing while Redis is away."""
-    client: Any = aioredis.Redis.from_url(
-        settings.REDIS_URL, socket_timeout=2.0, socket_connect_timeout=1.0, retry=None
-    )
+async def _wait(
+    request: HttpRequest, call_id: Any, room_id: str, found: dict[str, Any], wait: float
+) -> dict[str, Any] | None:
+    global _waiting
+    if _waiting >= MAX_WAITING:
+        # Nobody is turned away: without a place to wait, the answer is simply the present state.
+        return found
+    _waiting += 1
+    until = time.monotonic() + wait
+    client = redis.asyncio.Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2)
     try:
         async with client.pubsub(ignore_subscribe_messages=True) as bells:
-            try:
-                await bells.subscribe(channel_of(room_id))
-            except (RedisError, OSError) as gone:
-                log.warning("wait_hears_nothing", error=type(gone).__name__)
-                yield None
-            else:
-                yield bells
+            subscribed = await _subscribe(bells, room_id)
+            # Again, since it may have settled before the subscription stood.
+            _, latest = await _read(request.headers.get("Authorization", ""), call_id)
+            while latest is not None and latest["state"] != CallState.SETTLED.value:
+                left = until - time.monotonic()
+                if left <= 0:
+                    break
+                subscribed = await _next_bell(bells, min(left, 1.0), subscribed)
+                _, latest = await _read(request.headers.get("Authorization", ""), call_id)
+            return latest
     finally:
+        _waiting -= 1
         await client.aclose()
 
 
-async def _hear(bells: PubSub | None, seconds: float) -> None:
-    if bells is None:
-        await asyncio.sleep(seconds)
-        return
+async def _subscribe(bells: Any, room_id: str) -> bool:
     try:
-        async with asyncio.timeout(seconds):
-            while await bells.get_message(timeout=seconds) is None:
-                continue
-    except TimeoutError:
-        return
-    except (RedisError, OSError) as gone:
-        log.warning("wait_hears_nothing", error=type(gone).__name__)
-        await asyncio.sleep(seconds)
+        await bells.subscribe(channel_of(room_id))
+    except redis.RedisError as away:
+        log.warning("waiting_without_bells", error=type(away).__name__)
+        return False
+    return True
 
 
-def _seconds(request: HttpRequest) -> int:
-    wanted = request.GET.get("wait", "")
-    # Anything else is judged by the view.
-    whole = wanted.isascii() and wanted.isdigit() and len(wanted) <= 2
-    return int(wanted) if request.method == "GET" and whole and int(wanted) <= LONGEST else 0
+async def _next_bell(bells: Any, patience: float, subscribed: bool) -> bool:
+    if not subscribed:
+        await asyncio.sleep(patience)
+        return False
+    try:
+        await bells.get_message(timeout=patience)
+    except redis.RedisError as away:
+        log.warning("waiting_without_bells", error=type(away).__name__)
+        return False
+    return True
+
+
+@sync_to_async
+def _read(header: str, call_id: Any) -> tuple[str, dict[str, Any] | None]:
+    try:
+        run = run_of_token(token_in(header))
+        call = Call.objects.filter(pk=call_id, run=run).first()
+        return str(run.room_id), None if call is None else call_view(call)
+    finally:
+        connection.close()
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= LONGEST_WAIT:
+        raise _BadWait(f"`wait` is a number of seconds from 0 to {LONGEST_WAIT:.0f}.", field="wait")
+    return seconds
+
+
+class _BadWait(Refusal):
+    code = "invalid"
+    status = 422
