@@ -17,6 +17,7 @@ _APPS = (
     "grants",
     "proposals",
     "boundary",
+    "web",
 )
 
 urlpatterns = [

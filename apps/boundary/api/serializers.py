@@ -16,6 +16,8 @@ from apps.runs.api.serializers import AgentCardSerializer
 from apps.runs.bodies import arguments_of, projection_of
 from apps.runs.models import Call
 
+CALL_STATES = [state.value for state in CallState]
+OUTCOMES = [outcome.value for outcome in Outcome]
 _DIGEST = r"^sha256:[0-9a-f]{64}$"
 
 
@@ -27,10 +29,8 @@ class CallSerializer(serializers.Serializer):
     tool = serializers.CharField()
     title = serializers.CharField()
     effect = serializers.CharField()
-    state = serializers.ChoiceField(choices=[state.value for state in CallState])
-    outcome = serializers.ChoiceField(
-        choices=[outcome.value for outcome in Outcome], allow_blank=True
-    )
+    state = serializers.ChoiceField(choices=CALL_STATES)
+    outcome = serializers.ChoiceField(choices=OUTCOMES, allow_blank=True)
     reason = serializers.CharField()
     approval = serializers.SerializerMethodField()
     created_at = serializers.DateTimeField()

@@ -129,6 +129,7 @@ class ApproveView(MemberView):
     )
     def post(self, request: Request, approval_id: uuid.UUID) -> Response:
         """Say yes to exactly the arguments with this digest; it can be used once."""
+        request_for(approval_id=approval_id, decider=self.member)
         return self._decided(approval_id, approve=True, **self.body(ApproveSerializer))
 
     def _decided(self, approval_id: uuid.UUID, **answer: Any) -> Response:
@@ -145,5 +146,6 @@ class DenyView(ApproveView):
     )
     def post(self, request: Request, approval_id: uuid.UUID) -> Response:
         """Say no; the call is not made, and the run goes on knowing why."""
+        request_for(approval_id=approval_id, decider=self.member)
         fields = self.body(DenySerializer)
         return self._decided(approval_id, approve=False, comment=fields["reason"])
