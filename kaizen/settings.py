@@ -225,6 +225,10 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_timeout": 5,
     "socket_keepalive": True,
     "health_check_interval": 10,
+    "max_retries": 1,
+    "interval_start": 0,
+    "interval_step": 0.1,
+    "interval_max": 0.1,
     "global_keyprefix": "kaizen:",
 }
 CELERY_TIMEZONE = "UTC"

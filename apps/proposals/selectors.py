@@ -17,7 +17,7 @@ ENDED_WITH_EVIDENCE = (ProposalTest.State.PASSED, ProposalTest.State.FAILED)
 
 
 def with_evidence(proposals: QuerySet[Any]) -> QuerySet[Any]:
-    """Add `evidence`: how the newest finished test of exactly the present pair ended, if one did."""
+    """Add `evidence`: how the newest finished test of exactly the present pair ended, if any."""
     finished = ProposalTest.objects.filter(
         proposal=OuterRef("pk"),
         state__in=ENDED_WITH_EVIDENCE,
