@@ -172,7 +172,6 @@ REST_FRAMEWORK = {
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
 KAIZEN_API_PER_MINUTE = env.number("KAIZEN_API_PER_MINUTE", 1200, least=1)
-KAIZEN_CALLBACK_PER_MINUTE = env.number("KAIZEN_CALLBACK_PER_MINUTE", 6000, least=1)
 SPECTACULAR_SETTINGS = {
     "TITLE": "Kaizen",
     "DESCRIPTION": "A self-hosted boundary between AI agents and everything they may touch.",
@@ -183,6 +182,15 @@ SPECTACULAR_SETTINGS = {
         "drf_spectacular.hooks.postprocess_schema_enums",
         "apps.core.api.schema.describe_problems",
     ],
+    "ENUM_NAME_OVERRIDES": {
+        "RunState": "apps.runs.models.Run.State",
+        "RunOutcome": "apps.runs.models.Run.Outcome",
+        "CallState": "apps.boundary.api.serializers.CALL_STATES",
+        "CallOutcome": "apps.boundary.api.serializers.OUTCOMES",
+        "ApprovalState": "apps.approvals.models.ApprovalRequest.State",
+        "ProposalState": "apps.proposals.models.PackageProposal.State",
+        "ProposalTestState": "apps.proposals.models.ProposalTest.State",
+    },
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
