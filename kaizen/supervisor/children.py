@@ -48,6 +48,7 @@ class Child:
     mark: str | None
     restarts: deque[float] = field(default_factory=deque)
     not_before: float | None = None
+    ready: bool = False
 
 
 def launch(spec: ChildSpec) -> Child:
@@ -123,12 +124,10 @@ class Crew:
             )
 
     def unready(self) -> list[str]:
-        """Return the names of children that cannot do their work yet."""
-        return [
-            child.spec.name
-            for child in self._children
-            if child.spec.ready is not None and not child.spec.ready()
-        ]
+        """Return the names of children that cannot do their work yet, asking each until it can."""
+        for child in self._children:
+            child.ready = child.ready or child.spec.ready is None or child.spec.ready()
+        return [child.spec.name for child in self._children if not child.ready]
 
     def demand_alive(self) -> None:
         """Refuse to go on starting when a child is already dead."""
