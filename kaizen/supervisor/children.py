@@ -36,6 +36,7 @@ class ChildSpec:
     before: Callable[[], None] | None = None
     ready: Callable[[], bool] | None = None
     umask: int = 0o077
+    pass_fds: tuple[int, ...] = ()
 
 
 @dataclass
@@ -71,6 +72,7 @@ def launch(spec: ChildSpec) -> Child:
                 group=spec.account.gid if spec.account else None,
                 extra_groups=[] if spec.account else None,
                 umask=spec.umask,
+                pass_fds=spec.pass_fds,
             )
         except OSError as problem:
             raise CannotStart(
