@@ -16,6 +16,8 @@ _APPS = (
     "artifacts",
     "grants",
     "proposals",
+    "boundary",
+    "web",
 )
 
 urlpatterns = [
