@@ -112,6 +112,7 @@ def configuration(*, console: bool, level: str) -> dict[str, Any]:
             "django.server": {"handlers": [], "propagate": False},
             "django.request": {"level": "ERROR"},
             "uvicorn.access": {"handlers": [], "propagate": False},
+            "httpx": {"level": "WARNING"},
             "celery.worker.strategy": {"level": "WARNING"},
             "celery.app.trace": {"level": "WARNING"},
             "celery.beat": {"level": "WARNING"},
