@@ -7,7 +7,18 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 
 from apps.core.views import no_such_address
 
-_APPS = ("accounts", "packages", "proposals")
+_APPS = (
+    "accounts",
+    "rooms",
+    "agents",
+    "packages",
+    "runs",
+    "artifacts",
+    "grants",
+    "proposals",
+    "boundary",
+    "web",
+)
 
 urlpatterns = [
     path("v1/schema/", SpectacularAPIView.as_view(), name="schema"),

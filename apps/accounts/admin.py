@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
@@ -14,6 +14,7 @@ from knox.models import AuthToken
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
+from apps.accounts.identity import acting_user
 from apps.accounts.models import User
 from apps.accounts.services import note_password_set, note_user_saved
 from apps.accounts.tokens import revoke_all_tokens, revoke_token
@@ -21,11 +22,6 @@ from apps.accounts.tokens import revoke_all_tokens, revoke_token
 admin.site.unregister(Group)
 # The library's own page makes tokens behind the back of the service.
 admin.site.unregister(AuthToken)
-
-
-def acting_user(request: HttpRequest) -> User:
-    """Return the administrator who acts; the admin lets nobody else this far."""
-    return cast(User, request.user)
 
 
 @admin.register(User)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django.conf import settings
 from django.db import transaction
@@ -24,7 +24,7 @@ def make_token(*, user: User) -> tuple[AuthToken, str]:
     """
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     AuthToken.objects.filter(user=user, expiry__lte=timezone.now()).delete()
-    most: int = settings.REST_KNOX["TOKEN_LIMIT_PER_USER"]
+    most = cast(int, settings.REST_KNOX["TOKEN_LIMIT_PER_USER"])
     held = list(AuthToken.objects.filter(user=user).order_by("-created"))
     for old in held[most - 1 :]:
         _revoke(actor=user, token=old, why="limit")

@@ -12,8 +12,8 @@ from apps.core.correlation import current_correlation_id
 from apps.domain.manifests import parse_manifest
 from apps.domain.tooling import Reason, Specification, ToolFailure, ToolOk
 from apps.grants.selectors import granted_package_tools
-from apps.packages.models import PackageTool, PackageVersion
 from apps.packages.errors import TreeMismatch
+from apps.packages.models import PackageTool, PackageVersion
 from apps.packages.selectors import load_tree
 from apps.sandbox.client import Limits
 from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool

@@ -80,8 +80,9 @@ class Stack:
     def stop(self) -> None:
         """Stop everything and take the marks of a running Kaizen away."""
         self._crew.stop(STOP_PATIENCE)
-        for name in ("running.json", "environment.json"):
-            (self._layout.var / name).unlink(missing_ok=True)
+        marks = [self._layout.var / name for name in ("running.json", "environment.json")]
+        for mark in [*marks, *self._layout.var.glob("*.ready")]:
+            mark.unlink(missing_ok=True)
 
     # --- the stores
 

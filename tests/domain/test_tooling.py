@@ -99,7 +99,7 @@ def test_an_honest_declaration_is_accepted(changes: dict[str, Any]) -> None:
         ({"capability": "artifacts.everything"}, "capability"),
         ({"guard": "none"}, "guard"),
         ({"risk": "none"}, "risk"),
-        ({"input_schema": {}}, "input_schema"),
+        ({"input_schema": {}}, "input_schema/type"),
         ({"input_schema": {"type": "object", "maxlenght": 1}}, "input_schema/maxlenght"),
         ({"output_schema": {"$ref": "http://x.test/"}}, "output_schema/$ref"),
         ({"argument_cap": 0}, "argument_cap"),

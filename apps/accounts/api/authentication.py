@@ -43,7 +43,7 @@ class BearerAuthentication(TokenAuthentication):
         return row.user, row
 
 
-class BearerScheme(OpenApiAuthenticationExtension):
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How the OpenAPI document names the token."""
 
     target_class = "apps.accounts.api.authentication.BearerAuthentication"

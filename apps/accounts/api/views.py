@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from knox.models import AuthToken
@@ -16,6 +16,7 @@ from apps.accounts.api.serializers import (
     SignInSerializer,
     TokenSerializer,
 )
+from apps.accounts.identity import acting_user
 from apps.accounts.models import User
 from apps.accounts.services import verify_sign_in
 from apps.accounts.tokens import make_token, revoke_token, tokens_of
@@ -29,7 +30,7 @@ class MemberView(ApiView):
     @property
     def member(self) -> User:
         """The member who asks; it comes from session or token, never from what was sent."""
-        return cast(User, self.request.user)
+        return acting_user(self.request)
 
 
 class TokenView(MemberView):
@@ -45,7 +46,7 @@ class TokenView(MemberView):
         """Let anybody try to sign in."""
         if self.request.method == "POST":
             return []
-        return super().get_permissions()
+        return list(super().get_permissions())
 
     def get_throttles(self) -> list[Any]:
         """Leave counting of sign-ins to the service, which counts more narrowly."""

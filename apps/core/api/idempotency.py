@@ -83,9 +83,8 @@ def create_once(
 def forget_old_keys(*, limit: int = 5_000) -> int:
     """Delete remembered answers older than a day; return how many."""
     old = IdempotencyKey.objects.filter(created_at__lte=Now() - KEPT).order_by("created_at")
-    count, _ = IdempotencyKey.objects.filter(
-        pk__in=list(old.values_list("pk", flat=True)[:limit])
-    ).delete()
+    ids = list(old.values_list("pk", flat=True)[:limit])
+    count, _ = IdempotencyKey.objects.filter(pk__in=ids).delete()
     return count
 
 
@@ -108,11 +107,9 @@ def _key_of(request: Request) -> str | None:
 
 def _route_of(request: Request) -> str:
     route = f"{request.method} {request.path}"
-    return (
-        route
-        if len(route) <= 200
-        else f"{route[:130]} {hashlib.sha256(route.encode()).hexdigest()}"
-    )
+    if len(route) <= 200:
+        return route
+    return f"{route[:130]} {hashlib.sha256(route.encode()).hexdigest()}"
 
 
 def _lock(owner: str, route: str, value: str) -> None:

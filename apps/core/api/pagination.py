@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core import signing
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Field, Model, Q
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -41,11 +41,9 @@ class CursorPage(BasePagination):
     def __init__(self, order: str = "-created_at") -> None:
         self.order = order
 
-    def paginate_queryset(
-        self, queryset: QuerySet[Any], request: Request, view: Any = None
-    ) -> list[Any]:
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         """Return the rows of the page that the request asks for."""
-        self._field = queryset.model._meta.get_field(self.order.lstrip("-"))
+        self._field: Field[Any, Any] = queryset.model._meta.get_field(self.order.lstrip("-"))
         self._salt = f"kaizen.cursor:{request.path}:{self.order}"
         self._address = request.build_absolute_uri()
         size = _wanted_size(request, self.page_size)
@@ -109,7 +107,7 @@ class CursorPage(BasePagination):
 
     def _beyond(self, mark: Mark, falling: bool) -> Q:
         way = "lt" if falling else "gt"
-        value = self._field.to_python(mark.value)  # type: ignore[union-attr]
+        value = self._field.to_python(mark.value)
         name = self._field.name
         return Q(**{f"{name}__{way}": value}) | Q(**{name: value, f"pk__{way}": mark.pk})
 
@@ -128,7 +126,7 @@ class CursorPage(BasePagination):
     def _link(self, row: Model | None, *, backwards: bool) -> str | None:
         if row is None:
             return None
-        value = self._field.value_to_string(row)  # type: ignore[union-attr]
+        value = self._field.value_to_string(row)
         mark = signing.dumps([value, str(row.pk), int(backwards)], salt=self._salt)
         link: str = replace_query_param(self._address, CURSOR, mark)
         return link

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, cast
 
 from django.db.models import QuerySet
 from rest_framework import status
@@ -27,7 +27,7 @@ class ApiView(APIView):
     @property
     def owner(self) -> str:
         """Name who is asking, as `kind:id`, for whatever is remembered about their requests."""
-        return str(self.request.user.key)
+        return str(cast(Any, self.request.user).key)
 
     def body(self, shape: type[StrictSerializer] = NothingSerializer) -> dict[str, Any]:
         """Return the checked fields of the request's body."""
@@ -60,11 +60,12 @@ class ApiView(APIView):
         *,
         code: int = status.HTTP_201_CREATED,
         shown_once: Collection[str] = (),
+        context: Mapping[str, Any] | None = None,
     ) -> Response:
         """Make something once per idempotency key, in one transaction, and answer it."""
 
         def answer() -> Response:
-            return Response(shape(make()).data, status=code)
+            return Response(shape(make(), context=dict(context or {})).data, status=code)
 
         return create_once(self.request, owner=self.owner, make=answer, shown_once=shown_once)
 

@@ -8,5 +8,5 @@ from apps.packages.api.views import PackagesView, PackageView
 
 urlpatterns = [
     path("packages", PackagesView.as_view()),
-    path("packages/<str:name>", PackageView.as_view()),
+    path("packages/<package:name>", PackageView.as_view()),
 ]

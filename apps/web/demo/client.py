@@ -103,6 +103,7 @@ class Viewer:
 
     def __init__(self, url: str, member: Member, room: str) -> None:
         self.seen: list[dict[str, Any]] = []
+        self.ended = ""
         self._changed = threading.Condition()
         self._closed = threading.Event()
         parts = urlsplit(url)
@@ -126,7 +127,7 @@ class Viewer:
                         return message
                 left = until - time.monotonic()
                 if left <= 0 or (self._closed.is_set() and looked_at == len(self.seen)):
-                    raise NotAsItShould(f"The room never showed {what}.")
+                    raise NotAsItShould(f"The room never showed {what}. {self.ended}".strip())
                 self._changed.wait(min(left, 1.0))
 
     def event(self, kind: str, **data: Any) -> dict[str, Any]:
@@ -161,8 +162,8 @@ class Viewer:
                 with self._changed:
                     self.seen.append(json.loads(text))
                     self._changed.notify_all()
-        except WebSocketException:
-            pass  # The wait that misses something says so.
+        except WebSocketException as ended:
+            self.ended = type(ended).__name__
         finally:
             self._closed.set()
             with self._changed:

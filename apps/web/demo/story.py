@@ -106,7 +106,7 @@ class Story:
             {"text": f"{call}\n/call create_artifact {json.dumps(write)}"},
         )
         run = sent["run"]
-        asked = [viewer.event("approval.requested", run=run) for viewer in eyes][0]
+        asked = _seen_by_all(eyes, "approval.requested", run=run)
         self._say("Ask", f"the run parked; both members see that {tool} waits for mara")
         tomas.post(f"approvals/{asked['approval']}/approve", expect=404)
         self._say("Refuse", "tomas cannot see or decide mara's approval")
@@ -116,7 +116,7 @@ class Story:
             f"approvals/{asked['approval']}/approve",
             {"arguments_digest": card["arguments_digest"]},
         )
-        counted = [viewer.event("call.settled", call=asked["call"]) for viewer in eyes][0]
+        counted = _seen_by_all(eyes, "call.settled", call=asked["call"])
         _expect(counted["outcome"] == "ok", f"the call ended {counted['outcome']}")
         self._say("Execute", f"{tool} ran confined in {counted['milliseconds']} ms")
         mara.post(
@@ -125,7 +125,7 @@ class Story:
             expect=409,
         )
         self._say("Refuse", "the same approval cannot be used twice")
-        saved = [viewer.event("artifact.saved") for viewer in eyes][0]
+        saved = _seen_by_all(eyes, "artifact.saved")
         for viewer in eyes:
             viewer.event("run.finished", run=run, outcome="completed")
             pieces = viewer.count("stream.delta")
@@ -155,6 +155,14 @@ class Story:
 
 def _settled_test(test: dict[str, Any]) -> dict[str, Any] | None:
     return None if test["state"] in ("queued", "running") else test
+
+
+def _seen_by_all(eyes: list[Viewer], kind: str, **data: Any) -> dict[str, Any]:
+    """Wait until every viewer has seen an event, and return it."""
+    facts: dict[str, Any] = {}
+    for viewer in eyes:
+        facts = viewer.event(kind, **data)
+    return facts
 
 
 def _expect(holds: bool, otherwise: str) -> None:
