@@ -4,7 +4,6 @@ import os
 
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
-from channels.security.websocket import OriginValidator
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "kaizen.settings")
@@ -13,12 +12,13 @@ http = get_asgi_application()
 
 from django.conf import settings  # noqa: E402
 
-websocket_routes: list[object] = []
+from apps.web.origins import OriginOrTicket  # noqa: E402
+from apps.web.routing import websocket_routes  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
         "http": http,
-        "websocket": OriginValidator(
+        "websocket": OriginOrTicket(
             AuthMiddlewareStack(URLRouter(websocket_routes)), settings.KAIZEN_ORIGINS
         ),
     }

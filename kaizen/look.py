@@ -36,6 +36,7 @@ ADMIN_LOOK: dict[str, Any] = {
     "SITE_SUBHEADER": "Administration",
     "SITE_URL": "/",
     "SITE_SYMBOL": "shield_lock",
+    "LOGIN": {"form": "apps.accounts.forms.AdminSignIn"},
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 
+import django
 import pytest
 
 from tests import services
 from tests.stack import RunningStack
 
 services.begin()
+# Before the conftests of single folders, which import models.
+django.setup()
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
+
 from apps.accounts.models import User
 from apps.artifacts.errors import ArtifactNotFound
 from apps.artifacts.models import Artifact, ArtifactVersion
@@ -22,6 +24,17 @@ class Page:
     lines: list[str]
     first_line: int
     total_lines: int
+
+
+def artifacts_for(user: User, *, room_id: Any = None) -> QuerySet[Artifact]:
+    """Return the artifacts that the member may read: all of them, or those of one room."""
+    rows: QuerySet[Artifact] = Artifact.objects.visible_to(user).select_related("owner")
+    return rows if room_id is None else rows.filter(room_id=room_id)
+
+
+def versions_of(artifact: Artifact) -> QuerySet[ArtifactVersion]:
+    """Return the versions of an artifact without their bodies."""
+    return ArtifactVersion.objects.filter(artifact=artifact).select_related("author")
 
 
 def visible_artifact(*, artifact_id: Any, user: User) -> Artifact:

@@ -7,6 +7,7 @@ sizes is never believed. Nothing is written to a disk here.
 import io
 import json
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -36,6 +37,10 @@ _BROKEN: Final = (
     RuntimeError,
     ValueError,
     OverflowError,
+    OSError,
+    # What the standard readers let out when a damaged field points beyond its data.
+    LookupError,
+    struct.error,
 )
 
 

@@ -4,12 +4,12 @@ Only what the tool declared, without credentials, within bounds, and marked wher
 outside. What is left out is said, so that a model never takes a part for the whole.
 """
 
+import json
 import math
 import re
 from json.encoder import encode_basestring
 from typing import Any, Final
 
-from apps.domain.canonical import canonical_json
 from apps.domain.redaction import redact
 from apps.domain.tooling import Specification, ToolFailure, ToolOk
 
@@ -29,6 +29,7 @@ INCOMPLETE_NOTICE: Final = "The call failed after it had saved this; the change 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 # Room kept for the markers that say what was left out.
 _MARKER: Final = 48
+_SHORT: Final = 200
 
 
 def project(
@@ -74,12 +75,12 @@ def bound(
     max_depth: int = MAX_DEPTH,
     max_items: int = MAX_ITEMS,
 ) -> Any:
-    """Return a JSON value whose text fits the bound, with markers where something was left out."""
+    """Return a value whose compact JSON fits the bound, saying what was left out."""
     limit = max(max_chars, MIN_CHARS)
     budget = limit
     while budget >= MIN_CHARS:
         bounded = _Bounding(budget, max_depth, max_items).of(value, 0)
-        if len(canonical_json(bounded).decode()) <= limit:
+        if len(_text_of(bounded)) <= limit:
             return bounded
         # Many small markers can outgrow their room; a smaller budget leaves fewer of them.
         budget //= 2
@@ -104,6 +105,14 @@ def _names_everything(schema: dict[str, Any]) -> bool:
     if "properties" not in schema or any(keyword in schema for keyword in opens):
         return False
     return schema.get("additionalProperties", False) is False
+
+
+def _text_of(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, dict | list) or (isinstance(value, str) and len(value) > _SHORT)
 
 
 def _clipped(text: str, limit: int) -> str:
@@ -147,7 +156,7 @@ class _Bounding:
         if whole <= room:
             self._left -= whole
             return text
-        keep = min(len(text), max(room - _MARKER, 0))
+        keep = min(len(text), max(room - _MARKER - 2, 0))
         # Escapes take more room than the characters that they stand for.
         while keep and len(encode_basestring(text[:keep])) > max(room - _MARKER, 0):
             keep = keep * 3 // 4
@@ -157,16 +166,19 @@ class _Bounding:
     def _object(self, value: dict[str, Any], depth: int) -> dict[str, Any]:
         self._left -= 2
         kept: dict[str, Any] = {}
-        for name, inner in value.items():
+        # Short facts first: a long body must not cost the version and the id that stand after it.
+        for name in sorted(value, key=lambda name: _is_long(value[name])):
             key = _SURROGATE.sub("\ufffd", str(name))
             cost = len(encode_basestring(key)) + 2
             if len(kept) >= self._max_items or cost + _MARKER > self._left:
-                self._left -= _MARKER
-                kept["…"] = f"[{len(value) - len(kept)} more properties]"
                 break
             self._left -= cost
-            kept[key] = self.of(inner, depth + 1)
-        return kept
+            kept[name] = self.of(value[name], depth + 1)
+        whole = {_SURROGATE.sub("\ufffd", str(name)): kept[name] for name in value if name in kept}
+        if len(kept) < len(value):
+            self._left -= _MARKER
+            whole["…"] = f"[{len(value) - len(kept)} more properties]"
+        return whole
 
     def _array(self, value: list[Any], depth: int) -> list[Any]:
         self._left -= 2

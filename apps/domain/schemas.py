@@ -130,9 +130,10 @@ def check_schema(
     text = _bounded_text(schema)
     if dialect_of(schema) != dialect and isinstance(schema, dict) and "$schema" in schema:
         raise BadSchema("dialect", f"The schema must be in the dialect {dialect}.", "/$schema")
-    if root_object and (not isinstance(schema, dict) or schema.get("type") != "object"):
-        raise BadSchema("root_type", 'The schema of an input has "type": "object" at its root.')
     _check_meta(schema, dialect)
+    if root_object and (not isinstance(schema, dict) or schema.get("type") != "object"):
+        message = 'The schema of an input has "type": "object" at its root.'
+        raise BadSchema("root_type", message, "/type")
     _check_references(schema)
     if strict_own:
         _check_enforceable(schema)

@@ -19,18 +19,31 @@ from django.db import transaction
 log = structlog.get_logger(__name__)
 
 CHANNEL_PREFIX = "kaizen:room:"
+# A dead store must cost a caller a second, not a minute.
+PATIENCE = 1.0
 
 
 @functools.cache
-def _client() -> redis.Redis:
+def client() -> redis.Redis:
+    """Return this process's connection pool for passing things; it never retries by itself."""
     return redis.Redis.from_url(
-        settings.REDIS_URL, socket_timeout=1.0, socket_connect_timeout=1.0, retry=None
+        settings.REDIS_URL, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, retry=None
     )
 
 
 def channel_of(room_id: str) -> str:
     """Return the pub/sub channel of a room."""
     return CHANNEL_PREFIX + room_id
+
+
+def room_of(channel: str) -> str | None:
+    """Return the room that a pub/sub channel belongs to."""
+    return channel.removeprefix(CHANNEL_PREFIX) if channel.startswith(CHANNEL_PREFIX) else None
+
+
+def encode(message: dict[str, Any]) -> str:
+    """Write a message as it travels."""
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":"))
 
 
 def ring_room(*, room_id: str, position: int, roster_revision: int) -> None:
@@ -46,7 +59,7 @@ def send_frame(room_id: str, frame: dict[str, Any]) -> None:
 
 def _publish(room_id: str, message: dict[str, Any]) -> None:
     try:
-        _client().publish(channel_of(room_id), json.dumps(message, separators=(",", ":")))
+        client().publish(channel_of(room_id), encode(message))
     except redis.RedisError as gone:
-        # Hubs re-read positions by themselves while Redis is away.
+        # Hubs re-read positions by themselves, so this costs at most a second.
         log.warning("room_bell_not_sent", room=room_id, error=type(gone).__name__)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from apps.accounts.models import User
+from apps.rooms.models import Room
 from apps.runs.errors import RunNotFound
-from apps.runs.models import Run, RunInput
+from apps.runs.models import Run, RunInput, Seat
 
 
 def ready_runs(limit: int) -> Iterable[Any]:
@@ -49,3 +50,16 @@ def visible_run(*, run_id: Any, user: User) -> Run:
     if run is None:
         raise RunNotFound("There is no such run.")
     return run
+
+
+def runs_for(user: User, *, room_id: Any = None, state: str | None = None) -> QuerySet[Run]:
+    """Return the runs of the member's rooms: all, those of one room, or those in one state."""
+    rows: QuerySet[Run] = Run.objects.visible_to(user).select_related("agent", "member")
+    if room_id is not None:
+        rows = rows.filter(room_id=room_id)
+    return rows if state is None else rows.filter(state=state)
+
+
+def seats_of(room: Room) -> QuerySet[Seat]:
+    """Return the seats of a room with their agents."""
+    return Seat.objects.filter(room=room).select_related("agent")

@@ -6,20 +6,32 @@ import functools
 import uuid
 from typing import Any
 
+from django.db import connection
+
+from apps.core.correlation import current_correlation_id
 from apps.domain.manifests import parse_manifest
 from apps.domain.tooling import Reason, Specification, ToolFailure, ToolOk
 from apps.grants.selectors import granted_package_tools
+from apps.packages.errors import TreeMismatch
 from apps.packages.models import PackageTool, PackageVersion
-from apps.packages.selectors import TreeMismatch, load_tree
-from apps.sandbox.client import SandboxUnavailable
+from apps.packages.selectors import load_tree
+from apps.sandbox.client import Limits
 from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
-from apps.sandbox.spec import Limits
 from apps.tools.contract import CallContext, Handler, Tool
 
 _REASONS = {
     ReplyKind.RAISED: Reason.COMMAND_FAILED,
+    ReplyKind.CRASHED: Reason.COMMAND_FAILED,
+    ReplyKind.CONTRACT_ERROR: Reason.CONTRACT_ERROR,
+    ReplyKind.PROTOCOL_ERROR: Reason.CONTRACT_ERROR,
     ReplyKind.TIMEOUT: Reason.TIMEOUT,
     ReplyKind.CANCELLED: Reason.CANCELLED,
+    ReplyKind.CPU_LIMIT: Reason.LIMIT_EXCEEDED,
+    ReplyKind.MEMORY_LIMIT: Reason.LIMIT_EXCEEDED,
+    ReplyKind.OUTPUT_LIMIT: Reason.LIMIT_EXCEEDED,
+    ReplyKind.TOO_MANY_FILES: Reason.LIMIT_EXCEEDED,
+    ReplyKind.UNAVAILABLE: Reason.DEPENDENCY_UNAVAILABLE,
+    ReplyKind.DRIVER_FAILED: Reason.DEPENDENCY_UNAVAILABLE,
 }
 
 
@@ -49,28 +61,33 @@ def _handler(row: PackageTool) -> Handler:
     def call(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
         try:
             tree = load_tree(row.version)
-            reply = call_python_tool(
-                tree=tree,
-                entry=row.entry,
-                arguments=arguments,
-                limits=_limits(row),
-                deadline_s=context.deadline.remaining,
-                cancelled=context.cancelled,
-            )
-        except (SandboxUnavailable, TreeMismatch) as away:
-            # Refused before anything of the package ran.
-            return ToolFailure(Reason.DEPENDENCY_UNAVAILABLE, str(away))
+        except TreeMismatch as changed:
+            return ToolFailure(Reason.DEPENDENCY_UNAVAILABLE, str(changed))
+        # The child may take its whole time: no connection is held while it runs.
+        connection.close()
+        reply = call_python_tool(
+            tree=tuple(tree.items()),
+            entry=row.entry,
+            arguments=arguments,
+            limits=_limits(row),
+            deadline_s=context.deadline.remaining,
+            correlation=current_correlation_id(),
+            cancelled=context.cancelled,
+        )
         return _result(reply)
 
     return call
 
 
 def _limits(row: PackageTool) -> Limits:
-    asked = row.definition.get("limits") or {}
-    return Limits.for_python(memory_mb=asked.get("memMB"), cpu_ms=asked.get("cpuMs"))
+    asked = row.definition.get("limits")
+    if asked is None:
+        return Limits()
+    return Limits(memory_mb=asked["memMB"], cpu_ms=asked["cpuMs"])
 
 
 def _result(reply: ToolReply) -> ToolOk | ToolFailure:
-    if reply.kind is ReplyKind.OK:
+    if reply.kind is ReplyKind.VALUE:
         return ToolOk(reply.value)
-    return ToolFailure(_REASONS.get(reply.kind, Reason.EXECUTION_ERROR), reply.message)
+    said = f"{reply.error_type}: {reply.message}" if reply.error_type else reply.message
+    return ToolFailure(_REASONS[reply.kind], said)

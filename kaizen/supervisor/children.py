@@ -34,6 +34,7 @@ class ChildSpec:
     # What a child receives when its supervisor is killed and nobody can wait for it.
     orphan_signal: signal.Signals = signal.SIGKILL
     before: Callable[[], None] | None = None
+    ready: Callable[[], bool] | None = None
     umask: int = 0o077
 
 
@@ -120,6 +121,14 @@ class Crew:
                 f"{spec.name} failed ({_cause(code)}); its last words, from {spec.log}:\n"
                 f"{tail(spec.log)}"
             )
+
+    def unready(self) -> list[str]:
+        """Return the names of children that cannot do their work yet."""
+        return [
+            child.spec.name
+            for child in self._children
+            if child.spec.ready is not None and not child.spec.ready()
+        ]
 
     def demand_alive(self) -> None:
         """Refuse to go on starting when a child is already dead."""

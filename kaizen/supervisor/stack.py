@@ -63,10 +63,13 @@ class Stack:
         environment = self._environment()
         write_private(self._layout.var / "environment.json", json.dumps(environment))
         self._say("Preparing the database.")
-        self.sign_ins = self._prepare(environment, beat)
-        for spec in self._programs(environment):
+        prepared = self._prepare(environment, beat)
+        self.sign_ins = [dict(entry) for entry in prepared["sign_ins"]]
+        if prepared["problem"]:
+            self._say(f"No sandbox here: {prepared['problem']}")
+        for spec in self._programs(environment, prepared["runtime"]):
             self._crew.start(spec)
-        self._wait_for_web(beat)
+        self._wait_for_programs(beat)
         self._ready = True
         self._record()
 
@@ -77,8 +80,9 @@ class Stack:
     def stop(self) -> None:
         """Stop everything and take the marks of a running Kaizen away."""
         self._crew.stop(STOP_PATIENCE)
-        for name in ("running.json", "environment.json"):
-            (self._layout.var / name).unlink(missing_ok=True)
+        marks = [self._layout.var / name for name in ("running.json", "environment.json")]
+        for mark in [*marks, *self._layout.var.glob("*.ready")]:
+            mark.unlink(missing_ok=True)
 
     # --- the stores
 
@@ -134,9 +138,6 @@ class Stack:
         ours.setdefault("KAIZEN_REHEARSAL", "1")
         return ours
 
-    def _runtime(self) -> Path:
-        return self._layout.home / "runtime"
-
     def _socket(self) -> Path:
         """Return a name for the sandbox's socket that is short enough for the system."""
         place = self._layout.home / "sandboxd.sock"
@@ -152,34 +153,32 @@ class Stack:
 
     # --- the programs
 
-    def _prepare(
-        self, environment: dict[str, str], beat: Callable[[], None]
-    ) -> list[dict[str, str]]:
-        report = self._layout.var / "prepared.json"
+    def _prepare(self, environment: dict[str, str], beat: Callable[[], None]) -> dict[str, Any]:
+        report, runtime = self._layout.var / "prepared.json", self._layout.home / "runtime"
         report.unlink(missing_ok=True)
         spec = self._python(
             "prepare",
-            ["-m", "kaizen.prepare", "--report", str(report), "--runtime", str(self._runtime())],
+            ["-m", "kaizen.prepare", "--report", str(report), "--runtime", str(runtime)],
             environment,
             umask=0o022,
         )
         self._crew.run(spec, beat)
-        sign_ins = read_json(report).get("sign_ins", [])
-        report.unlink(missing_ok=True)
-        return [{name: str(value) for name, value in entry.items()} for entry in sign_ins]
+        prepared = read_json(report)
+        report.unlink()
+        return prepared
 
-    def _programs(self, environment: dict[str, str]) -> list[ChildSpec]:
+    def _programs(self, environment: dict[str, str], runtime: str | None) -> list[ChildSpec]:
         socket = Path(environment["KAIZEN_SANDBOXD_SOCKET"])
         plain = {name: value for name, value in environment.items() if name != _MODEL_KEY}
-        worker = ["-m", "celery", "-A", "kaizen.celery", "worker", "--without-gossip"]
-        worker += ["--without-mingle", "--without-heartbeat", "--pool", "threads"]
+        worker = ["worker", "--pool", "threads", "--without-gossip", "--without-mingle"]
+        worker += ["--without-heartbeat"]
         return [
             ChildSpec(
                 name="sandboxd",
                 argv=[
                     sys.executable, "-u", "-m", "apps.sandboxd", "--socket", str(socket),
                     "--state", str(self._layout.folder("sandboxd")),
-                    "--runtime", str(self._runtime()),
+                    *(["--runtime", runtime] if runtime else []),
                 ],
                 # Nothing to steal: no key, no address, no password.
                 env={},
@@ -187,20 +186,21 @@ class Stack:
                 cwd=CLONE,
                 rank=1,
                 before=lambda: socket.unlink(missing_ok=True),
+                ready=socket.exists,
             ),
-            self._python(
+            self._celery(
                 "worker-turns",
                 [*worker, "-Q", "turns,sweeps", "-c", "16", "-n", "turns@%h"],
                 # Only this worker talks to the model.
                 environment | {"KAIZEN_DB_POOL": "16"},
             ),
-            self._python(
+            self._celery(
                 "worker-calls", [*worker, "-Q", "calls,sweeps", "-c", "4", "-n", "calls@%h"], plain
             ),
-            self._python(
+            self._celery(
                 "beat",
                 [
-                    "-m", "celery", "-A", "kaizen.celery", "beat", "--pidfile", "",
+                    "beat", "--pidfile", "",
                     # In memory: every entry is a short interval, and no file can be damaged.
                     "--scheduler", "celery.beat:Scheduler",
                 ],
@@ -216,11 +216,23 @@ class Stack:
                     "--log-level", "warning",
                 ],
                 plain,
+                ready=lambda: _answers(self._ports["web"]),
             ),
         ]  # fmt: skip
 
+    def _celery(self, name: str, arguments: list[str], environment: dict[str, str]) -> ChildSpec:
+        """Return how to run one Celery program, which touches a file as soon as it is ready."""
+        mark = self._layout.var / f"{name}.ready"
+        return self._python(
+            name,
+            ["-m", "celery", "-A", "kaizen.celery", *arguments],
+            environment | {"KAIZEN_READY_FILE": str(mark)},
+            before=lambda: mark.unlink(missing_ok=True),
+            ready=mark.exists,
+        )
+
     def _python(
-        self, name: str, arguments: list[str], environment: dict[str, str], *, umask: int = 0o077
+        self, name: str, arguments: list[str], environment: dict[str, str], **options: Any
     ) -> ChildSpec:
         inherited = {key: os.environ[key] for key in _INHERITED if key in os.environ}
         return ChildSpec(
@@ -229,17 +241,17 @@ class Stack:
             env=inherited | environment | {"PYTHONUNBUFFERED": "1", "TZ": "UTC"},
             log=self._layout.log(name),
             cwd=CLONE,
-            umask=umask,
+            **options,
         )
 
-    def _wait_for_web(self, beat: Callable[[], None]) -> None:
+    def _wait_for_programs(self, beat: Callable[[], None]) -> None:
         deadline = time.monotonic() + READY_SECONDS
-        while not _answers(self._ports["web"]):
+        while late := self._crew.unready():
             beat()
             if time.monotonic() > deadline:
                 raise CannotStart(
-                    f"The web server did not answer within {READY_SECONDS:.0f} s; "
-                    f"see {self._layout.log('web')}."
+                    f"Not ready within {READY_SECONDS:.0f} s: {', '.join(late)}; "
+                    f"see {self._layout.logs}."
                 )
 
     # --- marks
