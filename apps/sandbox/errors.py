@@ -10,6 +10,11 @@ class SandboxUnavailable(Unavailable):
 
     code = "sandbox_unavailable"
 
+    @property
+    def sentence(self) -> str:
+        """Return the reason, as it may be shown."""
+        return self.message
+
 
 class SandboxBusy(SandboxUnavailable):
     """Every sandbox is in use, and none became free in time."""

@@ -17,7 +17,7 @@ from typing import Final
 from apps.core.correlation import current_correlation_id
 from apps.domain.wire import JsonValue
 from apps.sandbox.client import OnOutput, run
-from apps.sandbox.errors import JobRefused
+from apps.sandbox.errors import JobRefused, SandboxUnavailable
 from apps.sandbox.replies import (
     BadReply,
     Counts,
@@ -40,7 +40,7 @@ _TAIL_CHARACTERS: Final = 16_000
 class ReplyKind(StrEnum):
     """How a tool call ended, as one closed word."""
 
-    OK = "ok"
+    VALUE = "value"
     RAISED = "raised"
     CONTRACT_ERROR = "contract_error"
     CRASHED = "crashed"
@@ -51,6 +51,7 @@ class ReplyKind(StrEnum):
     TOO_MANY_FILES = "too_many_files"
     PROTOCOL_ERROR = "protocol_error"
     CANCELLED = "cancelled"
+    UNAVAILABLE = "unavailable"
     DRIVER_FAILED = "driver_failed"
 
 
@@ -58,7 +59,7 @@ class ReplyKind(StrEnum):
 class ToolReply:
     """The outcome of one tool call.
 
-    `value` counts only for OK. `message` is bounded and may be shown; `stdout` and `stderr` are
+    `value` counts only for VALUE. `message` is bounded and may be shown; `stdout` and `stderr` are
     what the tool printed, for people and never as its answer.
     """
 
@@ -75,7 +76,7 @@ class ToolReply:
     @property
     def ok(self) -> bool:
         """Tell whether the tool returned a value."""
-        return self.kind is ReplyKind.OK
+        return self.kind is ReplyKind.VALUE
 
 
 # Ends that leave no answer to look at, and what is said about them.
@@ -87,7 +88,7 @@ _CUT_SHORT: Final[Mapping[Reason, tuple[ReplyKind, str]]] = {
     Reason.TOO_MANY_FILES: (ReplyKind.TOO_MANY_FILES, "The tool made more files than it may."),
     Reason.PROTOCOL_ERROR: (ReplyKind.PROTOCOL_ERROR, "The tool broke the protocol."),
     Reason.CANCELLED: (ReplyKind.CANCELLED, "The call was cancelled."),
-    Reason.DRIVER_UNAVAILABLE: (ReplyKind.DRIVER_FAILED, "The sandbox itself failed."),
+    Reason.DRIVER_UNAVAILABLE: (ReplyKind.UNAVAILABLE, "No sandbox could run this."),
     Reason.DRIVER_FAILED: (ReplyKind.DRIVER_FAILED, "The sandbox itself failed."),
 }
 
@@ -114,15 +115,15 @@ def call_python_tool(
     arguments: Mapping[str, JsonValue],
     limits: Limits | None = None,
     deadline_s: float,
-    correlation_id: str | None = None,
+    correlation: str | None = None,
     on_output: OnOutput | None = None,
     cancelled: Callable[[], bool] | None = None,
     path: Path | None = None,
 ) -> ToolReply:
     """Call `module:function` of a package tree with its arguments, confined.
 
-    The function takes one dict and returns a JSON value. Every ending of something that ran is an
-    outcome; where nothing was run it raises SandboxUnavailable, or JobRefused.
+    The function takes one dict and returns a JSON value. Every ending is an outcome, UNAVAILABLE
+    where certainly nothing was run; only a job that can never run raises (JobRefused).
     """
     spec = SandboxSpec(
         argv=(*_PYTHON, "/kaizen/call_tool.py", check_entry(entry)),
@@ -130,11 +131,15 @@ def call_python_tool(
         harness=_harness("call_tool.py"),
         stdin=json.dumps(dict(arguments), allow_nan=False).encode(),
         limits=limits or Limits(),
-        correlation_id=correlation_id or current_correlation_id(),
+        correlation_id=correlation or current_correlation_id(),
     )
-    return _judge_reply(
-        run(spec, deadline_s=deadline_s, on_output=on_output, cancelled=cancelled, path=path)
-    )
+    try:
+        result = run(
+            spec, deadline_s=deadline_s, on_output=on_output, cancelled=cancelled, path=path
+        )
+    except SandboxUnavailable as away:
+        return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
+    return _judge_reply(result)
 
 
 def _judge_reply(result: SandboxResult) -> ToolReply:
@@ -170,7 +175,7 @@ def _judge_reply(result: SandboxResult) -> ToolReply:
         return reply(ReplyKind.PROTOCOL_ERROR, str(problem))
     match said:
         case Value(value=value):
-            return reply(ReplyKind.OK, value=value)
+            return reply(ReplyKind.VALUE, value=value)
         case Raised(type=kind_of, message=message, traceback=trace):
             return reply(ReplyKind.RAISED, message, error_type=kind_of, traceback=trace)
         case Unfit(message=message):
@@ -200,7 +205,7 @@ def run_unittests(
     tree: Tree,
     limits: Limits | None = None,
     deadline_s: float,
-    correlation_id: str | None = None,
+    correlation: str | None = None,
     on_output: OnOutput | None = None,
     cancelled: Callable[[], bool] | None = None,
     path: Path | None = None,
@@ -214,7 +219,7 @@ def run_unittests(
         files=_files(tree),
         harness=_harness("run_tests.py"),
         limits=limits or Limits(),
-        correlation_id=correlation_id or current_correlation_id(),
+        correlation_id=correlation or current_correlation_id(),
     )
     result = run(spec, deadline_s=deadline_s, on_output=on_output, cancelled=cancelled, path=path)
     counts, sentence = _judge_tests(result)

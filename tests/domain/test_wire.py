@@ -1,5 +1,6 @@
 """Frames arrive whole or not at all, and JSON from strangers is read only within bounds."""
 
+import contextlib
 import json
 from typing import Any
 
@@ -75,10 +76,8 @@ def test_what_we_read_is_what_json_says(data: bytes) -> None:
 
 @given(st.text(st.sampled_from('[]{}",:\\ua0d81 nut'), max_size=60))
 def test_hostile_little_texts_never_break_the_reader(data: str) -> None:
-    try:
+    with contextlib.suppress(BadJson):
         read_json(data.encode(), max_bytes=1 << 20)
-    except BadJson:
-        pass
 
 
 @pytest.mark.parametrize(

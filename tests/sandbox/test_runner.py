@@ -45,7 +45,7 @@ def test_a_tool_returns_its_value_and_its_prints_stay_apart(daemon: Daemon) -> N
         """,
         more={"inner/__init__.py": b"", "inner/part.py": b"def double(n): return 2 * n"},
     )
-    assert reply.kind is ReplyKind.OK
+    assert reply.kind is ReplyKind.VALUE
     assert reply.ok
     assert reply.value == {"content": 6, "artifacts": []}
     assert reply.stdout == "working \\x1b[31m {'n': 3}\n"
@@ -151,8 +151,9 @@ def test_a_bad_entry_is_refused(entry: str, tmp_path: Any) -> None:
 
 def test_without_a_sandbox_there_is_no_answer_and_no_report(tmp_path: Any) -> None:
     missing = tmp_path / "missing.sock"
-    with pytest.raises(SandboxUnavailable):
-        call_python_tool(tree={}, entry="a:b", arguments={}, deadline_s=1, path=missing)
+    reply = call_python_tool(tree={}, entry="a:b", arguments={}, deadline_s=1, path=missing)
+    assert reply.kind is ReplyKind.UNAVAILABLE
+    assert "not running" in reply.message
     with pytest.raises(SandboxUnavailable):
         run_unittests(tree={}, deadline_s=1, path=missing)
 
