@@ -116,8 +116,6 @@ def configuration(*, console: bool, level: str) -> dict[str, Any]:
             "celery.worker.strategy": {"level": "WARNING"},
             "celery.app.trace": {"level": "WARNING"},
             "celery.beat": {"level": "WARNING"},
-            # Clients name every address that they ask; ours say what matters themselves.
-            "httpx": {"level": "WARNING"},
             "openai": {"level": "WARNING"},
         },
     }
