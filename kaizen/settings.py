@@ -101,6 +101,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "apps.web.context.shell",
             ],
         },
     }
@@ -143,6 +144,9 @@ ANONYMOUS_USER_NAME = None
 GUARDIAN_MONKEY_PATCH_USER = False
 GUARDIAN_MONKEY_PATCH_GROUP = False
 GUARDIAN_RAISE_403 = True
+LOGIN_URL = "/sign-in/"
+LOGIN_REDIRECT_URL = "/rooms/"
+LOGOUT_REDIRECT_URL = "/sign-in/"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
 REST_KNOX = {
     "TOKEN_TTL": timedelta(days=30),

@@ -5,6 +5,7 @@ from django.urls import URLPattern, URLResolver, include, path
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("apps.core.urls")),
+    path("", include("apps.web.urls")),
     path("api/", include("kaizen.api")),
     path("admin/", admin.site.urls),
 ]
