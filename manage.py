@@ -6,16 +6,35 @@ import sys
 
 
 def main() -> None:
-    """Run one command inside the settings."""
+    """Run one command; `up` runs before any settings exist, the others inside them."""
+    try:
+        run(sys.argv)
+    except ModuleNotFoundError as missing:
+        if missing.name in {"django", "psycopg", "redis"}:
+            sys.exit(
+                f"{missing.name} is not installed here: run `make up`, or use .venv/bin/python."
+            )
+        raise
+
+
+def run(arguments: list[str]) -> None:
+    """Hand the command over to the supervisor or to Django."""
+    from kaizen.supervisor.errors import CannotStart
+
+    if arguments[1:2] == ["up"]:
+        from kaizen.supervisor.cli import main as up
+
+        sys.exit(up(arguments[2:]))
+    from django.core.exceptions import ImproperlyConfigured
+    from django.core.management import execute_from_command_line
+
+    from kaizen.supervisor.state import adopt_running_environment
+
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "kaizen.settings")
     try:
-        from django.core.exceptions import ImproperlyConfigured
-        from django.core.management import execute_from_command_line
-    except ModuleNotFoundError as missing:
-        sys.exit(f"{missing.name} is not installed here: run `make up`, or use .venv/bin/python.")
-    try:
-        execute_from_command_line(sys.argv)
-    except ImproperlyConfigured as problem:
+        adopt_running_environment()
+        execute_from_command_line(arguments)
+    except (CannotStart, ImproperlyConfigured) as problem:
         sys.exit(str(problem))
 
 

@@ -1,9 +1,10 @@
 """Which Celery application do the workers and beat run?"""
 
 import os
+from pathlib import Path
 
 from celery import Celery
-from celery.signals import setup_logging
+from celery.signals import beat_init, setup_logging, worker_ready
 from django_structlog.celery.steps import DjangoStructLogInitStep
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "kaizen.settings")
@@ -17,3 +18,12 @@ app.autodiscover_tasks()
 @setup_logging.connect
 def keep_our_logging(**_: object) -> None:
     """Keep Django's logging: a receiver here stops Celery from installing its own."""
+
+
+@worker_ready.connect
+@beat_init.connect
+def say_ready(**_: object) -> None:
+    """Touch the file by which the supervisor knows that this program can work now."""
+    mark = os.environ.get("KAIZEN_READY_FILE")
+    if mark:
+        Path(mark).touch()

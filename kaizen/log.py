@@ -30,7 +30,7 @@ def bind_request(request: HttpRequest, **_: Any) -> None:
     """Give the request a correlation id of our own making, and note where it came from."""
     bound = structlog.contextvars.get_contextvars()
     structlog.contextvars.bind_contextvars(
-        correlation_id=bound["request_id"], ip=request.META.get("REMOTE_ADDR")
+        correlation_id=bound["request_id"].replace("-", ""), ip=request.META.get("REMOTE_ADDR")
     )
 
 
@@ -82,7 +82,12 @@ def configuration(*, console: bool, level: str) -> dict[str, Any]:
         cache_logger_on_first_use=True,
     )
     ending: list[Any] = (
-        [structlog.dev.ConsoleRenderer(colors=False)]
+        # Plain: the pretty one prints local variables, and those may be secrets.
+        [
+            structlog.dev.ConsoleRenderer(
+                colors=False, exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
         if console
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )
@@ -107,8 +112,10 @@ def configuration(*, console: bool, level: str) -> dict[str, Any]:
             "django.server": {"handlers": [], "propagate": False},
             "django.request": {"level": "ERROR"},
             "uvicorn.access": {"handlers": [], "propagate": False},
+            "httpx": {"level": "WARNING"},
             "celery.worker.strategy": {"level": "WARNING"},
             "celery.app.trace": {"level": "WARNING"},
             "celery.beat": {"level": "WARNING"},
+            "openai": {"level": "WARNING"},
         },
     }

@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
-from kombu import Queue
+from kombu import Exchange, Queue
 
 # Imported here so that every process that has settings rings bells through the same Celery app.
 import kaizen.celery  # noqa: F401
@@ -101,6 +101,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "apps.web.context.shell",
             ],
         },
     }
@@ -143,6 +144,9 @@ ANONYMOUS_USER_NAME = None
 GUARDIAN_MONKEY_PATCH_USER = False
 GUARDIAN_MONKEY_PATCH_GROUP = False
 GUARDIAN_RAISE_403 = True
+LOGIN_URL = "/sign-in/"
+LOGIN_REDIRECT_URL = "/rooms/"
+LOGOUT_REDIRECT_URL = "/sign-in/"
 SESSION_COOKIE_AGE = 14 * 24 * 3600
 REST_KNOX = {
     "TOKEN_TTL": timedelta(days=30),
@@ -154,24 +158,39 @@ REST_KNOX = {
 REST_FRAMEWORK = {
     # Tokens first: their challenge makes a missing sign-in a 401.
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "knox.auth.TokenAuthentication",
+        "apps.accounts.api.authentication.BearerAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_THROTTLE_CLASSES": ["apps.core.api.throttles.MemberThrottle"],
+    "DEFAULT_PARSER_CLASSES": ["apps.core.api.parsing.StrictJSONParser"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_PAGINATION_CLASS": "apps.core.api.pagination.CursorPage",
     "EXCEPTION_HANDLER": "apps.core.api.problems.problem_handler",
+    "DEFAULT_METADATA_CLASS": None,
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
+KAIZEN_API_PER_MINUTE = env.number("KAIZEN_API_PER_MINUTE", 1200, least=1)
 SPECTACULAR_SETTINGS = {
     "TITLE": "Kaizen",
     "DESCRIPTION": "A self-hosted boundary between AI agents and everything they may touch.",
     "VERSION": "0.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "apps.core.api.schema.describe_problems",
+    ],
+    "ENUM_NAME_OVERRIDES": {
+        "RunState": "apps.runs.models.Run.State",
+        "RunOutcome": "apps.runs.models.Run.Outcome",
+        "CallState": "apps.boundary.api.serializers.CALL_STATES",
+        "CallOutcome": "apps.boundary.api.serializers.OUTCOMES",
+        "ApprovalState": "apps.approvals.models.ApprovalRequest.State",
+        "ProposalState": "apps.proposals.models.PackageProposal.State",
+        "ProposalTestState": "apps.proposals.models.ProposalTest.State",
+    },
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
@@ -186,7 +205,11 @@ CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_ACKS_LATE = False
 CELERY_TASK_CREATE_MISSING_QUEUES = False
-CELERY_TASK_QUEUES = [Queue(name) for name in ("turns", "calls", "sweeps")]
+CELERY_TASK_QUEUES = [
+    # Each with its own exchange and key: by default all three would receive every message.
+    Queue(name, Exchange(name, type="direct"), routing_key=name)
+    for name in ("turns", "calls", "sweeps")
+]
 CELERY_TASK_DEFAULT_QUEUE = "calls"
 CELERY_TASK_ROUTES = {
     "turns.*": {"queue": "turns"},
@@ -210,6 +233,10 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_timeout": 5,
     "socket_keepalive": True,
     "health_check_interval": 10,
+    "max_retries": 1,
+    "interval_start": 0,
+    "interval_step": 0.1,
+    "interval_max": 0.1,
     "global_keyprefix": "kaizen:",
 }
 CELERY_TIMEZONE = "UTC"
@@ -218,7 +245,7 @@ CELERY_BEAT_SCHEDULE = {
     for name, seconds in {
         "core.sweep": 5.0,
         "audit.seal": 10.0,
-        "approvals.expire": 10.0,
+        "audit.ensure_months": 24 * 3600.0,
         "core.collect": 3600.0,
     }.items()
 }

@@ -6,3 +6,7 @@ class AccountsConfig(AppConfig):
     label = "accounts"
     verbose_name = "Accounts"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Listen for sign-ins."""
+        from apps.accounts import receivers  # noqa: F401

@@ -84,7 +84,8 @@ def held(queryset: QuerySet[M], user: User, *permissions: Permission) -> QuerySe
     """Keep the rows on which this member holds any of the permissions, in the same query."""
     if not user.is_active:
         return queryset.none()
-    rows: QuerySet[Any] = get_user_obj_perms_model(queryset.model)._default_manager.filter(
+    table: Any = get_user_obj_perms_model(queryset.model())
+    rows: QuerySet[Any] = table._default_manager.filter(
         user_id=user.pk, permission__codename__in=[p.codename for p in permissions]
     )
     return queryset.filter(pk__in=rows.values("content_object_id"))

@@ -11,7 +11,7 @@ from apps.rooms.models import Room
 
 
 class ArtifactQuerySet(models.QuerySet[Any]):
-    """Artifacts, narrowed by who asks. Access comes from owner and room, not from rows of its own."""
+    """Artifacts, narrowed by who asks: access comes from owner and room, not from own rows."""
 
     def visible_to(self, user: User) -> ArtifactQuerySet:
         """Keep one's own artifacts and those of rooms that one takes part in."""

@@ -6,3 +6,19 @@ class BoundaryConfig(AppConfig):
     label = "boundary"
     verbose_name = "Boundary"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from apps.boundary.selectors import expired_runs, overdue_requests, ready_calls
+        from apps.boundary.steps.approve import EXECUTE_TASK
+        from apps.core.queue import register_queue
+
+        register_queue(name="calls", task=EXECUTE_TASK, argument="call_id", ready=ready_calls)
+        register_queue(
+            name="overdue_approvals",
+            task="boundary.expire_request",
+            argument="approval_id",
+            ready=overdue_requests,
+        )
+        register_queue(
+            name="expired_runs", task="boundary.expire_run", argument="run_id", ready=expired_runs
+        )

@@ -6,3 +6,9 @@ class CoreConfig(AppConfig):
     label = "core"
     verbose_name = "Core"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Let addresses name what may stand in them."""
+        from apps.core import converters
+
+        converters.register()

@@ -1,6 +1,7 @@
 from celery import shared_task
 
 from apps.core import blobs, queue
+from apps.core.api.idempotency import forget_old_keys
 
 
 @shared_task(name="core.sweep")
@@ -11,5 +12,6 @@ def sweep() -> None:
 
 @shared_task(name="core.collect")
 def collect() -> None:
-    """Throw away bodies that nothing points at."""
+    """Throw away bodies that nothing points at, and answers that nobody will ask for again."""
     blobs.collect_blobs()
+    forget_old_keys()

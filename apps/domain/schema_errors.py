@@ -4,6 +4,7 @@ Where it is wrong, which rule it breaks, and what the schema asks for: never the
 argument may hold anything, and an error travels to models, rooms and logs.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -29,6 +30,8 @@ class SchemaError:
     schema_path: str
     rule: str
     text: str
+    # The property names that the rule is about, where it is about names.
+    names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.path or 'The value'} {self.text}"
@@ -52,7 +55,13 @@ def as_schema_error(error: jsonschema_rs.ValidationError) -> SchemaError:
         schema_path=_bounded(pointer(list(error.schema_path)), _MAX_PATH),
         rule=_bounded(kind.name, 40),
         text=_bounded(describe(kind), _MAX_TEXT),
+        names=_concerned(kind),
     )
+
+
+def _concerned(kind: Any) -> tuple[str, ...]:
+    names = [kind.property] if kind.name == "required" else getattr(kind, "unexpected", [])
+    return tuple(_bounded(str(name), 60) for name in names[:8])
 
 
 def _bounded(text: str, limit: int) -> str:
@@ -62,6 +71,16 @@ def _bounded(text: str, limit: int) -> str:
 def _names(names: list[Any]) -> str:
     some = ", ".join(shown(str(name), limit=40) for name in names[:4])
     return some if len(names) <= 4 else f"{some} and {len(names) - 4} more"
+
+
+def _literal(value: Any) -> str:
+    """Return a value of the schema (never one of the instance) as short JSON."""
+    return _bounded(json.dumps(value), 60)
+
+
+def _literals(values: list[Any]) -> str:
+    some = ", ".join(map(_literal, values[:4]))
+    return some if len(values) <= 4 else f"{some} and {len(values) - 4} more"
 
 
 def _by_rule(kind: Any) -> str:
@@ -83,8 +102,8 @@ _SENTENCES: Final[dict[str, Callable[[Any], str]]] = {
     ),
     "unevaluatedItems": lambda kind: "has items that the schema does not allow.",
     "additionalItems": _limit("may have at most {} items."),
-    "enum": lambda kind: f"must be one of {_names(kind.options)}.",
-    "const": lambda kind: f"must be exactly {shown(str(kind.expected_value), limit=60)}.",
+    "enum": lambda kind: f"must be one of {_literals(kind.options)}.",
+    "const": lambda kind: f"must be exactly {_literal(kind.expected_value)}.",
     "pattern": lambda kind: f"must match the pattern {shown(kind.pattern, limit=120)}.",
     "format": lambda kind: f"must be a valid {shown(kind.format, limit=40)}.",
     "maxLength": _limit("may have at most {} characters."),

@@ -93,14 +93,14 @@ class Validator:
         """Tell whether a value satisfies the schema."""
         return self._engine.is_valid(instance)
 
-    def errors(self, instance: Any) -> list[SchemaError]:
-        """Return at most five bounded errors; none means that the value is valid."""
+    def errors(self, instance: Any, *, limit: int = MAX_ERRORS) -> list[SchemaError]:
+        """Return at most five (or so many) bounded errors; none means that the value is valid."""
         if self._engine.is_valid(instance):
             return []
         found: list[SchemaError] = []
         for error in self._engine.iter_errors(instance):
             found.append(as_schema_error(error))
-            if len(found) == MAX_ERRORS:
+            if len(found) == limit:
                 break
         return found
 
@@ -130,9 +130,10 @@ def check_schema(
     text = _bounded_text(schema)
     if dialect_of(schema) != dialect and isinstance(schema, dict) and "$schema" in schema:
         raise BadSchema("dialect", f"The schema must be in the dialect {dialect}.", "/$schema")
-    if root_object and (not isinstance(schema, dict) or schema.get("type") != "object"):
-        raise BadSchema("root_type", 'The schema of an input has "type": "object" at its root.')
     _check_meta(schema, dialect)
+    if root_object and (not isinstance(schema, dict) or schema.get("type") != "object"):
+        message = 'The schema of an input has "type": "object" at its root.'
+        raise BadSchema("root_type", message, "/type")
     _check_references(schema)
     if strict_own:
         _check_enforceable(schema)

@@ -32,7 +32,7 @@ class PackageVersion(Stamped):
 
     package = models.ForeignKey(Package, on_delete=models.PROTECT, related_name="versions")
     ref = models.CharField(max_length=130, unique=True)
-    version = models.CharField(max_length=48)
+    version = models.CharField(max_length=64)
     format = models.CharField(max_length=20)
     manifest = models.JSONField()
     artifact_hash = models.CharField(max_length=71)
@@ -73,7 +73,7 @@ class PackageTool(models.Model):
 
     version = models.ForeignKey(PackageVersion, on_delete=models.CASCADE, related_name="tools")
     name = models.CharField(max_length=64, db_index=True)
-    definition_id = models.CharField(max_length=120)
+    definition_id = models.CharField(max_length=128)
     entry = models.CharField(max_length=200)
     collaboration_class = models.CharField(max_length=30)
     definition = models.JSONField()

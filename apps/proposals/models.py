@@ -22,7 +22,7 @@ class PackageProposal(Stamped):
 
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     name = models.CharField(max_length=80)
-    version = models.CharField(max_length=48)
+    version = models.CharField(max_length=64)
     ref = models.CharField(max_length=130)
     format = models.CharField(max_length=20)
     manifest = models.JSONField()

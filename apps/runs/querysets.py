@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import models
+from django.db.models.functions import Now
 
 from apps.accounts.models import User
+from apps.domain.tooling import CallState
 from apps.rooms.models import Room
 
 
@@ -24,3 +26,7 @@ class CallQuerySet(models.QuerySet[Any]):
     def visible_to(self, user: User) -> CallQuerySet:
         """Keep the calls of rooms that this member takes part in."""
         return self.filter(run__room__in=Room.objects.visible_to(user))
+
+    def silent(self) -> CallQuerySet:
+        """Keep the dispatched calls whose executor has not been heard of in time."""
+        return self.filter(state=CallState.DISPATCHED.value, executor_expires_at__lt=Now())

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from apps.accounts.models import User
+from apps.rooms.models import Room
 from apps.runs.errors import RunNotFound
-from apps.runs.models import Run
+from apps.runs.models import Run, RunInput, Seat
 
 
 def ready_runs(limit: int) -> Iterable[Any]:
@@ -26,9 +27,21 @@ def ready_runs(limit: int) -> Iterable[Any]:
     )
 
 
+def waiting_inputs(limit: int) -> Iterable[Any]:
+    """Ids of inputs that wait although their agent has no active run in that room."""
+    active = Run.objects.filter(
+        room_id=OuterRef("room_id"), agent_id=OuterRef("agent_id"), runtime=Run.Runtime.KAIZEN
+    ).exclude(state=Run.State.FINISHED)
+    return (
+        RunInput.objects.filter(~Exists(active), run=None)
+        .order_by("id")
+        .values_list("pk", flat=True)[:limit]
+    )
+
+
 def visible_run(*, run_id: Any, user: User) -> Run:
     """Return a run of a room that the member takes part in, or refuse as if it did not exist."""
-    run = (
+    run: Run | None = (
         Run.objects.visible_to(user)
         .select_related("agent", "member", "room")
         .filter(pk=run_id)
@@ -37,3 +50,16 @@ def visible_run(*, run_id: Any, user: User) -> Run:
     if run is None:
         raise RunNotFound("There is no such run.")
     return run
+
+
+def runs_for(user: User, *, room_id: Any = None, state: str | None = None) -> QuerySet[Run]:
+    """Return the runs of the member's rooms: all, those of one room, or those in one state."""
+    rows: QuerySet[Run] = Run.objects.visible_to(user).select_related("agent", "member")
+    if room_id is not None:
+        rows = rows.filter(room_id=room_id)
+    return rows if state is None else rows.filter(state=state)
+
+
+def seats_of(room: Room) -> QuerySet[Seat]:
+    """Return the seats of a room with their agents."""
+    return Seat.objects.filter(room=room).select_related("agent")

@@ -29,6 +29,7 @@ from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call, JournalEntry, Run, RunInput, Seat
 
 TURN_TASK = "turns.run_turn"
+START_TASK = "runs.start_waiting"
 RUN_BUDGET = timedelta(days=30)
 MAX_WAITING_INPUTS = 20
 
@@ -69,12 +70,12 @@ def add_seat(*, room_id: Any, member: User, agent_slug: str) -> Seat:
 @transaction.atomic
 def remove_seat(*, room_id: Any, member: User, agent_slug: str) -> None:
     """Take an agent's place away; a run that is active goes on to its end."""
-    # A finishing run locks its seat before its room, so this does too.
     seat = lock_seat(room_id=room_id, agent_slug=agent_slug)
     room = lock_open_room(room_id)
     require(member, Permission.ROOM_TAKE_PART, room)
     if seat is None:
         raise NotFound("That agent has no place in this room.", field="agent")
+    RunInput.objects.filter(room=room, agent=seat.agent, run=None).delete()
     seat.delete()
     record(actor=member, action="room.seat_removed", subject=room, detail={"agent": agent_slug})
     publish_event(
@@ -116,6 +117,17 @@ def start_run(*, seat: Seat, member: User, text: str, position: int) -> Started:
     )
     run = _start_next(room_id=seat.room_id, agent=seat.agent)
     return Started(run=run, queued=run is None)
+
+
+@transaction.atomic
+def start_waiting(*, input_id: Any) -> None:
+    """Start the run of the oldest input that waits behind a run which has ended."""
+    waiting = RunInput.objects.select_related("agent").filter(pk=input_id, run=None).first()
+    if waiting is None:
+        return
+    seat = lock_seat(room_id=waiting.room_id, agent_slug=waiting.agent.slug)
+    if seat is not None:
+        _start_next(room_id=seat.room_id, agent=seat.agent)
 
 
 def _start_next(*, room_id: Any, agent: Agent) -> Run | None:
@@ -233,7 +245,7 @@ def settle_call(
 
 
 def finish_run(*, run: Run, outcome: str, explanation: str = "") -> None:
-    """End a run, tell the room, and start the next waiting input. The run's row is locked."""
+    """End a run, tell the room, and ring for the next waiting input. The run's row is locked."""
     run.state = Run.State.FINISHED
     run.outcome = outcome
     run.explanation = explanation[:500]
@@ -250,11 +262,6 @@ def finish_run(*, run: Run, outcome: str, explanation: str = "") -> None:
         outcome=outcome,
         detail={"agent": run.agent.slug},
     )
-    seat = (
-        Seat.objects.select_for_update(no_key=True)
-        .filter(room_id=run.room_id, agent_id=run.agent_id)
-        .first()
-    )
     publish_event(
         room_id=run.room_id,
         kind="run.finished",
@@ -267,8 +274,10 @@ def finish_run(*, run: Run, outcome: str, explanation: str = "") -> None:
             "explanation": run.explanation,
         },
     )
-    if seat is not None and run.runtime == Run.Runtime.KAIZEN:
-        _start_next(room_id=run.room_id, agent=run.agent)
+    waiting = RunInput.objects.filter(room_id=run.room_id, agent_id=run.agent_id, run=None).first()
+    if waiting is not None:
+        # Not here: the seat is locked before the room, and this transaction has locked the room.
+        ring(START_TASK, input_id=str(waiting.pk))
 
 
 def agent_card(agent: Agent) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""The processes of one machine, started and watched together; standard library only."""
+"""The processes of one machine, started and watched together, before any settings exist."""

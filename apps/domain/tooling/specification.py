@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from apps.domain.canonical import canonical_json, digest
@@ -64,10 +65,11 @@ _READ_CLASSES: Final = frozenset(
 class BadSpecification(ValueError):
     """A declaration that may not be registered, with the field and the reason."""
 
-    def __init__(self, field: str, message: str) -> None:
+    def __init__(self, field: str, message: str, rule: str = "specification") -> None:
         super().__init__(f"{field}: {message}")
         self.field = field
         self.message = message
+        self.rule = rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ class Specification:
     @property
     def descriptor_digest(self) -> str:
         """The digest of the descriptor."""
-        return descriptor_digest(self.descriptor())
+        return _descriptor_digest(self.name, self.description, self.input_text)
 
     @property
     def digest(self) -> str:
@@ -232,6 +234,12 @@ def specify(
     return made
 
 
+@lru_cache(maxsize=1024)
+def _descriptor_digest(name: str, description: str, input_text: bytes) -> str:
+    # Every decision compares this digest, and a descriptor follows from these three alone.
+    return descriptor_digest(Descriptor(name, description, project_schema(json.loads(input_text))))
+
+
 def _member(kind: type[Word], value: Any, field: str) -> Word:
     try:
         return kind(value)
@@ -249,7 +257,9 @@ def _check_schemas(input_schema: Any, output_schema: Any) -> None:
         try:
             check_schema(schema, root_object=root_object)
         except BadSchema as refusal:
-            raise BadSpecification(f"{field}{refusal.path}", refusal.message) from None
+            raise BadSpecification(
+                f"{field}{refusal.path}", refusal.message, refusal.rule
+            ) from None
 
 
 def _check_words(spec: Specification) -> None:

@@ -1,0 +1,46 @@
+# Kaizen in a handful of words. `make up` is all that a fresh machine needs.
+PYTHON ?=
+export PYTHON
+python := .venv/bin/python
+beside := $(python) -m kaizen.supervisor.throwaway
+
+.PHONY: help up down demo check test lint format venv
+
+help:
+	@echo "make up      start Kaizen here and stay with it; Ctrl-C stops everything"
+	@echo "make down    stop a Kaizen that was started elsewhere"
+	@echo "make demo    walk through the whole story against the running Kaizen"
+	@echo "make check   the fast half of the tests: style, types, contracts, migrations, quick tests"
+	@echo "make test    everything"
+	@echo "make format  put the code into its usual form"
+
+venv:
+	@scripts/make-venv
+
+# exec: Ctrl-C and signals reach the supervisor itself.
+up: venv
+	@exec $(python) manage.py up
+
+down: venv
+	@exec $(python) manage.py up --stop
+
+demo: venv
+	@exec $(python) manage.py demo
+
+format: venv
+	$(python) -m ruff check --fix .
+	$(python) -m ruff format .
+
+lint: venv
+	$(python) -m ruff check .
+	$(python) -m ruff format --check .
+	$(beside) --settings $(python) -m mypy .
+	.venv/bin/lint-imports
+	$(beside) $(python) manage.py makemigrations --check --dry-run
+	$(beside) --settings $(python) manage.py check --deploy --fail-level WARNING
+
+check: lint
+	$(python) -m pytest -q -m "not workers and not browser and not sandbox"
+
+test: lint
+	$(python) -m pytest

@@ -1,0 +1,36 @@
+"""How does a form sign somebody in without giving endless tries?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.forms import AuthenticationForm
+from django.core.exceptions import ValidationError
+from unfold.forms import AuthenticationForm as AdminForm
+
+from apps.accounts.errors import SignInRefused
+from apps.accounts.services import verify_sign_in
+from apps.core.errors import Refusal
+
+
+class CountedSignIn(AuthenticationForm):
+    """A sign-in form whose attempts are counted, like those of the API."""
+
+    def clean(self) -> dict[str, Any]:
+        """Check name and password once, through the door that counts."""
+        username = self.cleaned_data.get("username")
+        password = self.cleaned_data.get("password")
+        if username and password and self.request is not None:
+            try:
+                user = verify_sign_in(request=self.request, username=username, password=password)
+            except SignInRefused:
+                raise self.get_invalid_login_error() from None
+            except Refusal as refusal:
+                raise ValidationError(refusal.message, code=refusal.code) from refusal
+            self.user_cache = user
+            self.confirm_login_allowed(user)
+        return self.cleaned_data
+
+
+class AdminSignIn(CountedSignIn, AdminForm):
+    """The same for the administration, which asks for an administrator besides."""

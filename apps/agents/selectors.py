@@ -1,0 +1,38 @@
+"""What do readers ask of agents?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+
+from apps.accounts.models import User
+from apps.accounts.permissions import Permission, held, may
+from apps.agents.errors import AgentNotFound
+from apps.agents.models import Agent
+
+
+def agents_for(member: User) -> QuerySet[Agent]:
+    """Return the agents that the member may use or manage."""
+    rows: QuerySet[Agent] = Agent.objects.visible_to(member).select_related("owner")
+    return rows
+
+
+def visible_agent(*, slug: str, member: User) -> Agent:
+    """Return an agent that the member may use or manage, or refuse as if it did not exist."""
+    agent = agents_for(member).filter(slug=slug).first()
+    if agent is None:
+        raise AgentNotFound("No agent that you may use has that name.")
+    return agent
+
+
+def managed_ids(member: User) -> set[Any]:
+    """Return the ids of the agents that the member manages."""
+    return set(
+        held(Agent.objects.all(), member, Permission.AGENT_MANAGE).values_list("pk", flat=True)
+    )
+
+
+def may_manage(member: User, agent: Agent) -> bool:
+    """Say whether the member manages this agent, or has the duty of looking after all of them."""
+    return may(member, Permission.AGENT_MANAGE, agent) or may(member, Permission.AGENT_MANAGE)

@@ -1,0 +1,19 @@
+"""Where are artifacts?"""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from apps.artifacts.api.views import (
+    ArtifactsView,
+    ArtifactVersionsView,
+    ArtifactVersionView,
+    ArtifactView,
+)
+
+urlpatterns = [
+    path("artifacts", ArtifactsView.as_view()),
+    path("artifacts/<uuid:artifact_id>", ArtifactView.as_view()),
+    path("artifacts/<uuid:artifact_id>/versions", ArtifactVersionsView.as_view()),
+    path("artifacts/<uuid:artifact_id>/versions/<number:number>", ArtifactVersionView.as_view()),
+]

@@ -1,0 +1,85 @@
+"""What do readers ask of artifacts?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+
+from apps.accounts.models import User
+from apps.artifacts.errors import ArtifactNotFound
+from apps.artifacts.models import Artifact, ArtifactVersion
+from apps.artifacts.services import as_uuid
+
+PAGE_LINES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some numbered lines of one version."""
+
+    version: ArtifactVersion
+    lines: list[str]
+    first_line: int
+    total_lines: int
+
+
+def artifacts_for(user: User, *, room_id: Any = None) -> QuerySet[Artifact]:
+    """Return the artifacts that the member may read: all of them, or those of one room."""
+    rows: QuerySet[Artifact] = Artifact.objects.visible_to(user).select_related("owner")
+    return rows if room_id is None else rows.filter(room_id=room_id)
+
+
+def versions_of(artifact: Artifact) -> QuerySet[ArtifactVersion]:
+    """Return the versions of an artifact without their bodies."""
+    return ArtifactVersion.objects.filter(artifact=artifact).select_related("author")
+
+
+def visible_artifact(*, artifact_id: Any, user: User) -> Artifact:
+    """Return an artifact that the member may read, or refuse as if it did not exist."""
+    artifact: Artifact | None = (
+        Artifact.objects.visible_to(user)
+        .select_related("owner", "room")
+        .filter(pk=as_uuid(artifact_id))
+        .first()
+    )
+    if artifact is None:
+        raise ArtifactNotFound("There is no such artifact that you may use.")
+    return artifact
+
+
+def visible_version(*, artifact_id: Any, number: int | None, user: User) -> ArtifactVersion:
+    """Return one version of an artifact that the member may read: the newest unless numbered."""
+    artifact = visible_artifact(artifact_id=artifact_id, user=user)
+    version = (
+        artifact.versions.select_related("blob", "author", "artifact")
+        .filter(number=artifact.head if number is None else number)
+        .first()
+    )
+    if version is None:
+        raise ArtifactNotFound("That artifact has no such version.", field="version")
+    return version
+
+
+def body_of(version: ArtifactVersion) -> str:
+    """Return the text of a version."""
+    return bytes(version.blob.content).decode("utf-8")
+
+
+def read_page(*, artifact_id: Any, user: User, first_line: int = 1) -> Page:
+    """Return at most 400 lines of the newest version, counted from 1."""
+    version = visible_version(artifact_id=artifact_id, number=None, user=user)
+    lines = body_of(version).split("\n")
+    return Page(
+        version=version,
+        lines=lines[first_line - 1 : first_line - 1 + PAGE_LINES],
+        first_line=first_line,
+        total_lines=len(lines),
+    )
+
+
+def held_blobs() -> Iterable[str]:
+    """Name the digests that versions still point at."""
+    return ArtifactVersion.objects.values_list("blob_id", flat=True)

@@ -1,0 +1,163 @@
+"""How is an artifact made and changed? One complete, immutable version at a time."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from apps.accounts.models import User
+from apps.artifacts.errors import ArtifactNotFound, BadArtifact, StaleVersion
+from apps.artifacts.models import Artifact, ArtifactVersion
+from apps.audit.services import record
+from apps.core.blobs import put_blob
+from apps.rooms.services import publish_event
+
+MAX_BODY = 100_000
+"""Characters (code points) in one body."""
+
+_OFFICE = (".docx", ".pptx", ".xlsx")
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Which call of which run wrote a version, and for which agent. Unique by call."""
+
+    run_id: uuid.UUID
+    call_id: uuid.UUID
+    agent_name: str
+    agent_slug: str
+
+
+@transaction.atomic
+def create_artifact(
+    *,
+    owner: User,
+    room_id: Any,
+    title: str,
+    kind: str,
+    language: str,
+    body: str,
+    provenance: Provenance,
+) -> ArtifactVersion:
+    """Make an artifact with its first version, all at once."""
+    title = _checked_title(title)
+    _check_body(body)
+    if kind not in Artifact.Kind.values:
+        known = ", ".join(Artifact.Kind.values)
+        raise BadArtifact(f"An artifact's kind is one of {known}.", field="kind")
+    if len(language) > 40 or not language.isprintable():
+        raise BadArtifact("A language has at most 40 printable characters.", field="language")
+    artifact = Artifact.objects.create(
+        owner=owner, room_id=room_id, title=title, kind=kind, language=language
+    )
+    return _add_version(artifact, author=owner, title=title, body=body, provenance=provenance)
+
+
+@transaction.atomic
+def update_artifact(
+    *,
+    member: User,
+    artifact_id: Any,
+    expected_version: int,
+    body: str,
+    title: str | None,
+    provenance: Provenance,
+) -> ArtifactVersion:
+    """Add a version on top of exactly the one that the writer saw."""
+    artifact = (
+        Artifact.objects.writable_by(member)
+        .select_for_update(no_key=True, of=("self",))
+        .filter(pk=as_uuid(artifact_id))
+        .first()
+    )
+    if artifact is None:
+        raise ArtifactNotFound("There is no such artifact that you may change.")
+    if artifact.head != expected_version:
+        raise StaleVersion(
+            f"The artifact is at version {artifact.head}, not {expected_version}."
+            " Read it again, then apply the change to what it now says.",
+            field="expected_version",
+        )
+    title = artifact.title if title is None else _checked_title(title)
+    _check_body(body)
+    return _add_version(artifact, author=member, title=title, body=body, provenance=provenance)
+
+
+def as_uuid(value: Any) -> uuid.UUID:
+    """Read an id that came from outside; one that is no id names nothing."""
+    try:
+        return uuid.UUID(str(value))
+    except ValueError:
+        raise ArtifactNotFound("There is no such artifact that you may use.") from None
+
+
+def _add_version(
+    artifact: Artifact, *, author: User, title: str, body: str, provenance: Provenance
+) -> ArtifactVersion:
+    raw = body.encode("utf-8")
+    artifact.head += 1
+    artifact.title = title
+    artifact.save(update_fields=["head", "title", "updated_at"])
+    version = ArtifactVersion.objects.create(
+        artifact=artifact,
+        number=artifact.head,
+        title=title,
+        blob_id=put_blob(raw),
+        size=len(raw),
+        characters=len(body),
+        author=author,
+        agent_name=provenance.agent_name,
+        run_id=provenance.run_id,
+        call_id=provenance.call_id,
+    )
+    record(
+        actor=author,
+        action="artifact.created" if artifact.head == 1 else "artifact.updated",
+        subject=artifact,
+        digest=version.blob_id,
+        detail={"version": version.number, "call": str(provenance.call_id)},
+    )
+    publish_event(
+        room_id=artifact.room_id,
+        kind="artifact.saved",
+        actor=f"agent:{provenance.agent_slug}",
+        data={
+            "artifact": str(artifact.pk),
+            "version": version.number,
+            "title": title,
+            "kind": artifact.kind,
+            "language": artifact.language,
+            "size": version.size,
+            "by": {
+                "agent": provenance.agent_name,
+                "member": {"id": author.pk, "username": author.username, "name": author.name},
+            },
+        },
+    )
+    return version
+
+
+def _checked_title(title: str) -> str:
+    clean = " ".join(title.split())
+    if not clean or len(clean) > 200 or not clean.isprintable():
+        raise BadArtifact("A title has 1 to 200 printable characters.", field="title")
+    if clean.lower().endswith(_OFFICE):
+        raise BadArtifact(
+            "Word, PowerPoint and Excel files cannot be written as text."
+            " Choose markdown or html and a title without that ending.",
+            field="title",
+        )
+    return clean
+
+
+def _check_body(body: str) -> None:
+    if len(body) > MAX_BODY:
+        raise BadArtifact(
+            f"A body has at most {MAX_BODY:,} characters; this one has {len(body):,}.",
+            field="body",
+        )
+    if "\x00" in body:
+        raise BadArtifact("A body cannot hold the NUL character.", field="body")

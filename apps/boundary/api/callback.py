@@ -1,0 +1,159 @@
+"""How does another runtime propose calls? Read the catalog, propose, wait, finish."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.serializers import (
+    CharField,
+    ChoiceField,
+    DictField,
+    JSONField,
+    Serializer,
+    UUIDField,
+)
+from rest_framework.throttling import BaseThrottle
+
+from apps.boundary.api.run_token import RunTokenAuthentication, SpeaksForRun
+from apps.boundary.crossing import Settled
+from apps.boundary.external import call_tool, finish_external_run
+from apps.core.api.serializers import NothingSerializer, StrictSerializer, TextField
+from apps.core.api.views import ApiView
+from apps.core.throttles import Limit, spend
+from apps.domain.tooling import CallState
+from apps.runs.bodies import projection_of
+from apps.runs.models import Call, Run
+
+CALLS_PER_MINUTE = 60_000
+"""Per run: a bound against a runtime that has run wild, far above what work needs."""
+
+
+class CatalogShape(Serializer):
+    """The frozen catalog of a run."""
+
+    run = UUIDField()
+    state = ChoiceField(choices=Run.State.choices)
+    catalog_digest = CharField()
+    tools = DictField(child=JSONField())
+
+
+class ProposalShape(StrictSerializer):
+    """One proposed call. The same proposal id always stands for the same call."""
+
+    name = TextField(max_length=64)
+    arguments = JSONField()
+    proposal_id = TextField(max_length=200)
+
+
+class CallShape(Serializer):
+    """Where a call stands, and what it handed back once it has settled."""
+
+    call = UUIDField()
+    tool = CharField()
+    state = ChoiceField(choices=[state.value for state in CallState])
+    outcome = CharField(allow_blank=True)
+    reason = CharField(allow_blank=True)
+    waits_for_approval = JSONField()
+    projection = JSONField(allow_null=True)
+
+
+class LastWordShape(StrictSerializer):
+    """The runtime's last word."""
+
+    text = TextField(max_length=20_000, allow_blank=True)
+
+
+class RunThrottle(BaseThrottle):
+    """Count the calls of one run; a count that cannot be kept refuses."""
+
+    def allow_request(self, request: Request, view: Any) -> bool:
+        """Count this request."""
+        spend(Limit("callback", CALLS_PER_MINUTE, 60), request.auth.key)
+        return True
+
+
+class RunView(ApiView):
+    """A view for whoever holds a run's token."""
+
+    authentication_classes = [RunTokenAuthentication]
+    permission_classes = [SpeaksForRun]
+    throttle_classes = [RunThrottle]
+
+    @property
+    def run(self) -> Run:
+        """The run that the token stands for."""
+        return cast(Run, self.request.auth)
+
+
+class CatalogView(RunView):
+    """What the run may propose."""
+
+    @extend_schema(responses=CatalogShape, operation_id="callback_catalog")
+    def get(self, request: Request) -> Response:
+        """Return the run's frozen catalog."""
+        self.query()
+        run = self.run
+        return Response(
+            {
+                "run": str(run.pk),
+                "state": run.state,
+                "catalog_digest": run.catalog_digest,
+                "tools": (run.catalog or {}).get("tools", {}),
+            }
+        )
+
+
+class CallsView(RunView):
+    """Where calls are proposed."""
+
+    # A body's JSON text can be several times its characters.
+    max_body_bytes = 2 * 1024 * 1024
+
+    @extend_schema(
+        request=ProposalShape,
+        responses={200: CallShape, 202: CallShape},
+        operation_id="callback_propose",
+    )
+    def post(self, request: Request) -> Response:
+        """Propose one call: 200 once it has settled, 202 while it waits."""
+        fields = self.body(ProposalShape)
+        crossed = call_tool(
+            run=self.run,
+            name=fields["name"],
+            arguments_text=json.dumps(fields["arguments"], ensure_ascii=False),
+            proposal_id=fields["proposal_id"],
+        )
+        done = isinstance(crossed, Settled)
+        return Response(
+            call_view(crossed.call),
+            status=status.HTTP_200_OK if done else status.HTTP_202_ACCEPTED,
+        )
+
+
+class FinishView(RunView):
+    """Where a run ends."""
+
+    @extend_schema(request=LastWordShape, responses={200: NothingSerializer})
+    def post(self, request: Request) -> Response:
+        """End the run with its last word; its token dies with it."""
+        finish_external_run(run=self.run, text=self.body(LastWordShape)["text"])
+        return Response({})
+
+
+def call_view(call: Call) -> dict[str, Any]:
+    """Return what a runtime is told of one of its calls."""
+    waiting = call.state == CallState.WAITING.value
+    return {
+        "call": str(call.pk),
+        "tool": call.tool,
+        "state": call.state,
+        "outcome": call.outcome,
+        "reason": call.reason,
+        "waits_for_approval": waiting and call.needs_receipt,
+        "projection": projection_of(call),
+    }

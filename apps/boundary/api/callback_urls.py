@@ -1,0 +1,10 @@
+from django.urls import path
+
+from apps.boundary.api import callback, waiting
+
+urlpatterns = [
+    path("callback/run", callback.CatalogView.as_view()),
+    path("callback/calls", callback.CallsView.as_view()),
+    path("callback/calls/<uuid:call_id>", waiting.call_state),
+    path("callback/finish", callback.FinishView.as_view()),
+]

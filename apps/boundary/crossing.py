@@ -1,0 +1,48 @@
+"""What does one call look like while it crosses, and how may the crossing end?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from apps.domain.tooling import Outcome, ToolFailure, ToolOk
+from apps.runs.models import Call, Run
+from apps.tools.contract import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A call on its way, with its run. Both rows are locked while a step writes."""
+
+    run: Run
+    call: Call
+    tool: Tool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The call has its one outcome."""
+
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The call waits: for a person's yes, or for a worker. Whoever settles it wakes the run."""
+
+    call: Call
+
+
+Crossed = Settled | Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """How the tool's own code ended, before anything of it is shown to a model."""
+
+    outcome: Outcome
+    result: ToolOk | ToolFailure
+
+    @property
+    def reason(self) -> str:
+        """The reason code of a failure, or nothing."""
+        return self.result.reason.value if isinstance(self.result, ToolFailure) else ""

@@ -1,0 +1,15 @@
+"""How does the boundary say no before a call exists?"""
+
+from __future__ import annotations
+
+from apps.core.errors import Conflict, Invalid
+
+
+class BadProposal(Invalid):
+    """What was proposed is not a call at all."""
+
+
+class ProposalChanged(Conflict):
+    """The same proposal id came back with another tool or other arguments."""
+
+    code = "proposal_changed"

@@ -1,0 +1,197 @@
+"""How does another runtime work under the boundary? A run token, one run, the same six steps.
+
+The token is bound to one run of one member, agent and room, is stored only as a hash, and dies
+with the run. It says which run speaks; what that run may do is read again at every call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.accounts.permissions import Permission, require
+from apps.audit.services import record
+from apps.boundary.crossing import Crossed
+from apps.boundary.errors import BadProposal
+from apps.boundary.pipeline import cross
+from apps.boundary.proposing import MAX_PROPOSAL_ID, Proposal, propose
+from apps.boundary.services import close_waiting_calls
+from apps.core.correlation import current_correlation_id
+from apps.core.errors import Conflict, NotFound, Refusal
+from apps.domain.tooling import CallState
+from apps.rooms.models import Room
+from apps.rooms.services import RoomClosed, publish_event
+from apps.runs.claims import fenced
+from apps.runs.models import Call, JournalEntry, Run, Seat
+from apps.runs.services import (
+    actor_of,
+    agent_card,
+    append_journal,
+    finish_run,
+    member_card,
+)
+from apps.tools.catalog import freeze_catalog, offered_tools
+
+TOKEN_FOR = timedelta(hours=12)
+EXTERNAL_FENCE = 1
+MAX_FINAL_TEXT = 20_000
+MAX_OPEN_RUNS = 20
+
+
+class BadToken(Refusal):
+    """The run token is unknown, has expired, or its run has ended."""
+
+    code = "bad_run_token"
+    status = 401
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A run that another runtime drives, and its token, which is shown this once."""
+
+    run: Run
+    token: str
+    expires_at: datetime
+
+
+@transaction.atomic
+def open_external_run(*, room_id: Any, member: User, agent_slug: str) -> Opened:
+    """Start a run for another runtime, with its catalog frozen."""
+    room = Room.objects.visible_to(member).filter(pk=room_id).first()
+    if room is None:
+        raise NotFound("There is no such room.")
+    require(member, Permission.ROOM_TAKE_PART, room)
+    if room.closed_at is not None:
+        raise RoomClosed("This room is closed; nothing new can happen in it.")
+    seat = Seat.objects.select_related("agent").filter(room=room, agent__slug=agent_slug).first()
+    if seat is None or not seat.agent.enabled:
+        raise NotFound("That agent has no place in this room.", field="agent")
+    mine = Run.objects.filter(member=member, runtime=Run.Runtime.EXTERNAL)
+    if mine.exclude(state=Run.State.FINISHED).count() >= MAX_OPEN_RUNS:
+        raise Conflict(f"You have {MAX_OPEN_RUNS} open runs of other runtimes. Finish one first.")
+    token = secrets.token_urlsafe(32)
+    expires_at = timezone.now() + TOKEN_FOR
+    catalog, catalog_digest = freeze_catalog(offered_tools(seat.agent))
+    run = Run.objects.create(
+        room=room,
+        agent=seat.agent,
+        member=member,
+        runtime=Run.Runtime.EXTERNAL,
+        state=Run.State.RUNNING,
+        fence=EXTERNAL_FENCE,
+        claimed_by="external",
+        catalog=catalog,
+        catalog_digest=catalog_digest,
+        token_hash=_hash(token),
+        token_expires_at=expires_at,
+        deadline_at=expires_at,
+        correlation_id=current_correlation_id(),
+    )
+    record(
+        actor=member,
+        action="run.started",
+        subject=run,
+        detail={"agent": seat.agent.slug, "runtime": "external"},
+    )
+    publish_event(
+        room_id=room.pk,
+        kind="run.started",
+        actor=member,
+        data={
+            "run": str(run.pk),
+            "agent": agent_card(seat.agent),
+            "member": member_card(member),
+            "runtime": "external",
+        },
+    )
+    return Opened(run=run, token=token, expires_at=expires_at)
+
+
+def run_of_token(token: str) -> Run:
+    """Return the live run that a token stands for."""
+    run = (
+        Run.objects.select_related("room", "agent", "member")
+        .filter(
+            token_hash=_hash(token),
+            token_expires_at__gt=timezone.now(),
+            member__is_active=True,
+        )
+        .exclude(state=Run.State.FINISHED)
+        .first()
+    )
+    if run is None:
+        raise BadToken("This run token is unknown, has expired, or its run has ended.")
+    return run
+
+
+def call_tool(*, run: Run, name: str, arguments_text: str, proposal_id: str) -> Crossed:
+    """Propose one call and take it as far as it goes at once."""
+    if not proposal_id or len(proposal_id) > MAX_PROPOSAL_ID or not proposal_id.isprintable():
+        raise BadProposal(
+            f"A proposal id has 1 to {MAX_PROPOSAL_ID} printable characters.", field="proposal_id"
+        )
+    with fenced(run_id=run.pk, fence=EXTERNAL_FENCE) as locked:
+        step = (Call.objects.filter(run=locked).aggregate(last=Max("step"))["last"] or 0) + 1
+        call = propose(
+            run=locked,
+            step=step,
+            place=0,
+            proposal=Proposal(proposal_id=proposal_id, name=name, arguments_text=arguments_text),
+        )
+        return cross(run=locked, call=call)
+
+
+def finish_external_run(*, run: Run, text: str) -> None:
+    """End the run with its runtime's last word."""
+    if len(text) > MAX_FINAL_TEXT:
+        raise BadProposal(f"A last word has at most {MAX_FINAL_TEXT:,} characters.", field="text")
+    with fenced(run_id=run.pk, fence=EXTERNAL_FENCE) as locked:
+        if Call.objects.filter(run=locked, state=CallState.DISPATCHED.value).exists():
+            raise Conflict("A call of this run is still running. Wait for it, or stop the run.")
+        close_waiting_calls(run=locked, actor=locked.member, message="The runtime ended the run.")
+        append_journal(
+            run=locked, kind=JournalEntry.Kind.ASSISTANT, body={"text": text, "calls": []}
+        )
+        if text.strip():
+            publish_event(
+                room_id=locked.room_id,
+                kind="message.posted",
+                actor=actor_of(locked.agent),
+                data={
+                    "author": {"kind": "agent", **agent_card(locked.agent)},
+                    "text": text,
+                    "run": str(locked.pk),
+                    "for": member_card(locked.member),
+                },
+            )
+        finish_run(run=locked, outcome=Run.Outcome.COMPLETED)
+
+
+def expire_external_run(*, run_id: Any) -> None:
+    """End a run whose token has expired and whose runtime never said so."""
+    with transaction.atomic():
+        run = (
+            Run.objects.select_for_update(no_key=True, of=("self",))
+            .select_related("room", "agent", "member")
+            .filter(pk=run_id, runtime=Run.Runtime.EXTERNAL, token_expires_at__lte=timezone.now())
+            .exclude(state=Run.State.FINISHED)
+            .first()
+        )
+        if run is None or Call.objects.filter(run=run, state=CallState.DISPATCHED.value).exists():
+            return
+        close_waiting_calls(run=run, actor=run.member, message="The run's token expired.")
+        finish_run(
+            run=run, outcome=Run.Outcome.FAILED, explanation="Its runtime never ended the run."
+        )
+
+
+def _hash(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,232 @@
+"""How does a proposed tool call become an effect? Read this file first.
+
+An agent only *proposes*. Every proposal, from our own turn engine or from another runtime through
+the callback API, crosses the same six steps, one file each under `steps/`:
+
+    1. decide   gather the facts now, ask the pure policy: admit, ask, refuse, or repeat
+    2. approve  where the policy asks: store the question, then wait without holding anything
+    3. consume  lock, decide again, spend the receipt, mark the call dispatched
+    4. execute  run the tool as the member, within its deadline
+    5. project  redact and bound what the model may see
+    6. record   one outcome, one audit row, one event in the room
+
+Three facts make it safe:
+
+* A receipt is spent by one conditional update in the transaction that dispatches the call, and it
+  names the exact call, tool, arguments and actor. Of two that try, one finds it unspent.
+* A tool whose effect lies in our own tables commits effect and settlement together. When a worker
+  dies, either both are there or neither is.
+* An effect outside is marked dispatched before it starts. When its executor falls silent, a read is
+  abandoned and a write is *ambiguous*: said, terminal, and never tried again.
+
+Lock order, here as everywhere: run, call, receipt, artifact, blob, room.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from apps.approvals.errors import ReceiptSpent
+from apps.boundary.crossing import Crossed, Crossing, Settled, Waiting
+from apps.boundary.hold import Hold
+from apps.boundary.steps.approve import ask, hand_over
+from apps.boundary.steps.consume import announce, consume
+from apps.boundary.steps.decide import judge
+from apps.boundary.steps.execute import execute
+from apps.boundary.steps.project import project, unexecuted
+from apps.boundary.steps.record import record
+from apps.core.correlation import bind_correlation_id
+from apps.domain.policy import Admit, Ask, Refuse, Repeat
+from apps.domain.tooling import CallState, Effect, EffectDomain, Outcome, Reason
+from apps.runs.bodies import arguments_of, projection_of
+from apps.runs.claims import lock_run
+from apps.runs.errors import AlreadySettled
+from apps.runs.models import Call, Run
+from apps.tools.catalog import resolve_tool
+
+
+def cross(*, run: Run, call: Call) -> Crossed:
+    """Take a proposed call as far as it goes at once. The run is locked through its fence.
+
+    A call that is quick and only ours crosses whole, in this transaction. One that must ask, or
+    may take long, is left waiting; whoever settles it wakes the run.
+    """
+    crossing = Crossing(run=run, call=_lock(call), tool=resolve_tool(call.tool, run.agent))
+    if crossing.call.state != CallState.PROPOSED.value:
+        return _standing(crossing)
+    match judge(crossing):
+        case Refuse() as refusal:
+            return _refuse(crossing, refusal)
+        case Repeat(call_id=earlier, rule=rule):
+            return _repeat(crossing, earlier, rule)
+        case Ask(why=why):
+            return ask(crossing, why=why)
+        case Admit() if crossing.tool is not None and crossing.tool.spec.later:
+            return hand_over(crossing)
+        case Admit(rule=rule):
+            consume(crossing, executor="inline")
+            return _execute(crossing, rule)
+
+
+def execute_waiting(*, call_id: Any, executor: str) -> None:
+    """Carry out a call that waited, in a worker: decided again, then consumed, then executed."""
+    with transaction.atomic():
+        crossing = _locked(call_id)
+        bind_correlation_id(crossing.run.correlation_id)
+        if crossing.call.state == CallState.DISPATCHED.value:
+            _settle_silent(crossing)
+            return
+        if crossing.call.state != CallState.WAITING.value:
+            return
+        match judge(crossing):
+            case Refuse() as refusal:
+                _refuse(crossing, refusal)
+                return
+            case Ask():
+                return
+            case Repeat(call_id=earlier, rule=rule):
+                _repeat(crossing, earlier, rule)
+                return
+            case Admit(rule=rule):
+                try:
+                    # A savepoint of its own, so that a spent receipt undoes nothing else.
+                    with transaction.atomic():
+                        consume(crossing, executor=executor)
+                except ReceiptSpent as spent:
+                    _refuse(
+                        crossing, Refuse(Reason.RECEIPT_SPENT, str(spent), "receipt_is_spendable")
+                    )
+                    return
+        if crossing.tool is None:
+            return
+        if crossing.tool.spec.effect_domain is EffectDomain.OURS:
+            _execute(crossing, rule)
+            return
+        announce(crossing)
+    _execute_outside(crossing, executor=executor, rule=rule)
+
+
+def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:
+    """Carry out a dispatched call with no lock and no connection held, then settle it."""
+    tool = crossing.tool
+    if tool is None:
+        raise LookupError("Only a resolved tool is ever dispatched.")
+    arguments = arguments_of(crossing.call)
+    with Hold(call_id=crossing.call.pk, run_id=crossing.run.pk, executor=executor) as hold:
+        executed = execute(
+            tool=tool,
+            run=crossing.run,
+            call=crossing.call,
+            arguments=arguments,
+            cancelled=hold.cancelled,
+        )
+    with transaction.atomic():
+        settling = _locked(crossing.call.pk, tool=tool)
+        if (settling.call.state, settling.call.executor) != (CallState.DISPATCHED.value, executor):
+            # The hold was lost and the call was settled as unknown; a late result is fenced off.
+            return
+        record(
+            settling,
+            outcome=executed.outcome,
+            reason=executed.reason,
+            rule=rule,
+            projection=project(executed, tool.spec),
+        )
+
+
+def _execute(crossing: Crossing, rule: str) -> Settled:
+    """Carry out and settle a call of our own domain in the transaction that consumed it."""
+    tool = crossing.tool
+    if tool is None:
+        raise LookupError("Only a resolved tool is ever admitted.")
+    executed = execute(
+        tool=tool, run=crossing.run, call=crossing.call, arguments=arguments_of(crossing.call)
+    )
+    return record(
+        crossing,
+        outcome=executed.outcome,
+        reason=executed.reason,
+        rule=rule,
+        projection=project(executed, tool.spec),
+    )
+
+
+def _refuse(crossing: Crossing, refusal: Refuse) -> Settled:
+    denied = refusal.reason in (Reason.APPROVAL_DENIED, Reason.APPROVAL_EXPIRED)
+    outcome = Outcome.DENIED if denied else Outcome.REFUSED
+    if refusal.reason is Reason.STOPPED:
+        outcome = Outcome.STOPPED
+    return record(
+        crossing,
+        outcome=outcome,
+        reason=refusal.reason.value,
+        rule=refusal.rule,
+        projection=unexecuted(
+            outcome=outcome.value, reason=refusal.reason, message=refusal.message
+        ),
+    )
+
+
+def _repeat(crossing: Crossing, earlier_id: str, rule: str) -> Settled:
+    earlier = projection_of(Call.objects.get(pk=earlier_id)) or {}
+    return record(
+        crossing,
+        outcome=Outcome.SUPPRESSED,
+        reason="",
+        rule=rule,
+        projection={
+            **earlier,
+            "outcome": Outcome.OK.value,
+            "note": (
+                "This exact call succeeded earlier in this turn, so nothing new was made and this"
+                " is its result. For a second copy, call again with other arguments."
+            ),
+        },
+    )
+
+
+def _settle_silent(crossing: Crossing) -> None:
+    """Settle a dispatched call whose executor has fallen silent, if it has."""
+    if not Call.objects.silent().filter(pk=crossing.call.pk).exists():
+        return
+    # What the call was when it was proposed counts, not what its tool may have become.
+    read = crossing.call.effect == Effect.READ.value
+    outcome = Outcome.ABANDONED if read else Outcome.AMBIGUOUS
+    reason = Reason.INTERRUPTED if read else Reason.OUTCOME_UNKNOWN
+    message = (
+        "The worker stopped before the tool had answered. The tool only reads, so it may be"
+        " called again."
+        if read
+        else "The worker stopped before the tool had answered. Whether it changed anything is"
+        " unknown; look before trying again."
+    )
+    record(
+        crossing,
+        outcome=outcome,
+        reason=reason.value,
+        rule="executor_fell_silent",
+        projection=unexecuted(outcome=outcome.value, reason=reason, message=message),
+    )
+
+
+def _standing(crossing: Crossing) -> Crossed:
+    settled = crossing.call.state == CallState.SETTLED.value
+    return Settled(crossing.call) if settled else Waiting(crossing.call)
+
+
+def _locked(call_id: Any, tool: Any = None) -> Crossing:
+    """Lock run, then call, as they now stand."""
+    run_id = Call.objects.values_list("run_id", flat=True).filter(pk=call_id).first()
+    if run_id is None:
+        raise AlreadySettled("There is no such call.")
+    run = lock_run(run_id)
+    call = Call.objects.select_for_update(no_key=True).get(pk=call_id)
+    return Crossing(
+        run=run, call=call, tool=tool if tool is not None else resolve_tool(call.tool, run.agent)
+    )
+
+
+def _lock(call: Call) -> Call:
+    return Call.objects.select_for_update(no_key=True).get(pk=call.pk)

@@ -1,0 +1,117 @@
+"""How does a proposal become a call? Size, JSON and schema first; then a row, whatever it says.
+
+A proposal that is no valid call gets its row too, settled at once with the reason, so that the
+journal, the audit trail and the model all see the same truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from apps.boundary.crossing import Crossing
+from apps.boundary.errors import ProposalChanged
+from apps.boundary.steps.project import unexecuted
+from apps.boundary.steps.record import record
+from apps.domain.canonical import BadJson, digest, digest_bytes, strict_loads
+from apps.domain.tooling import DEFAULT_ARGUMENT_CAP, Outcome, Reason
+from apps.rooms.services import publish_event
+from apps.runs.bodies import pack
+from apps.runs.models import Call, Run
+from apps.runs.services import actor_of, agent_card
+from apps.tools.catalog import resolve_tool
+from apps.tools.contract import Tool
+
+MAX_NAME = 64
+MAX_PROPOSAL_ID = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a model or another runtime wants to call: nothing in it is trusted."""
+
+    proposal_id: str
+    name: str
+    arguments_text: str
+
+
+def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
+    """Store a proposed call, or return the one that the same proposal id stored before.
+
+    The run is locked. An invalid proposal comes back settled as refused.
+    """
+    name = proposal.name[:MAX_NAME] or "unnamed"
+    tool = resolve_tool(name, run.agent)
+    arguments, fault = _read(proposal.arguments_text, tool)
+    arguments_digest = (
+        digest(arguments)
+        if fault is None
+        else digest_bytes(proposal.arguments_text.encode("utf-8", "replace"))
+    )
+    known = Call.objects.filter(run=run, proposal_id=proposal.proposal_id).first()
+    if known is not None:
+        if (known.tool, known.arguments_digest) != (name, arguments_digest):
+            raise ProposalChanged(
+                "This proposal id already stands for another call of this run.",
+                field="proposal_id",
+            )
+        return known
+    inline, blob = pack(arguments)
+    call = Call.objects.create(
+        run=run,
+        step=step,
+        place=place,
+        proposal_id=proposal.proposal_id,
+        tool=name,
+        title=tool.spec.title if tool is not None else name,
+        effect=tool.spec.effect.value if tool is not None else "",
+        arguments=inline,
+        arguments_blob=blob,
+        arguments_digest=arguments_digest,
+        descriptor_digest=tool.spec.digest if tool is not None else "",
+    )
+    publish_event(
+        room_id=run.room_id,
+        kind="call.proposed",
+        actor=actor_of(run.agent),
+        data={
+            "call": str(call.pk),
+            "run": str(run.pk),
+            "tool": call.tool,
+            "title": call.title,
+            "effect": call.effect,
+            "state": call.state,
+            "agent": agent_card(run.agent),
+        },
+    )
+    if fault is not None:
+        record(
+            Crossing(run=run, call=call, tool=tool),
+            outcome=Outcome.REFUSED,
+            reason=Reason.INVALID_ARGUMENTS.value,
+            rule="arguments_are_valid",
+            projection=unexecuted(
+                outcome=Outcome.REFUSED.value,
+                reason=Reason.INVALID_ARGUMENTS,
+                message=f"The arguments are not valid. {fault}",
+            ),
+        )
+        call.refresh_from_db()
+    return call
+
+
+def _read(text: str, tool: Tool | None) -> tuple[dict[str, Any], str | None]:
+    """Return the arguments, or an empty object and what is wrong with them."""
+    cap = tool.spec.argument_cap if tool is not None else DEFAULT_ARGUMENT_CAP
+    try:
+        value = strict_loads(text or "{}", max_bytes=cap)
+    except BadJson as bad:
+        return {}, bad.message
+    if not isinstance(value, dict):
+        return {}, "Arguments are one JSON object."
+    if tool is None:
+        return value, None
+    errors = tool.spec.argument_errors(value)
+    if errors:
+        return {}, " ".join(str(error) for error in errors)
+    return value, None

@@ -1,0 +1,41 @@
+"""Which calls and questions are ready for a worker to look at?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from apps.approvals.models import ApprovalRequest
+from apps.domain.tooling import CallState
+from apps.runs.models import Call, Run
+
+
+def ready_calls(limit: int) -> Iterable[Any]:
+    """Ids of calls that may be executed, or whose executor fell silent."""
+    admitted = Q(needs_receipt=False) | Q(receipt__isnull=False, receipt__spent_at=None)
+    waiting = Q(state=CallState.WAITING.value) & admitted
+    silent = Q(state=CallState.DISPATCHED.value, executor_expires_at__lt=Now())
+    return (
+        Call.objects.filter(waiting | silent)
+        .order_by("created_at")
+        .values_list("pk", flat=True)[:limit]
+    )
+
+
+def overdue_requests(limit: int) -> Iterable[Any]:
+    """Ids of questions that ran out of time."""
+    return ApprovalRequest.objects.filter(
+        state=ApprovalRequest.State.PENDING, expires_at__lte=Now()
+    ).values_list("pk", flat=True)[:limit]
+
+
+def expired_runs(limit: int) -> Iterable[Any]:
+    """Ids of other runtimes' runs whose token has expired."""
+    return (
+        Run.objects.filter(runtime=Run.Runtime.EXTERNAL, token_expires_at__lte=Now())
+        .exclude(state=Run.State.FINISHED)
+        .values_list("pk", flat=True)[:limit]
+    )

@@ -1,0 +1,164 @@
+"""What may people do to calls and runs? Decide an approval, stop a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from apps.accounts.models import User
+from apps.approvals import services as ledger
+from apps.approvals.errors import AlreadyDecided
+from apps.approvals.models import ApprovalRequest
+from apps.approvals.selectors import request_for
+from apps.audit.services import SYSTEM, record
+from apps.boundary.crossing import Crossing
+from apps.boundary.steps.approve import EXECUTE_TASK
+from apps.boundary.steps.project import unexecuted
+from apps.boundary.steps.record import record as settle
+from apps.core.errors import Forbidden
+from apps.core.queue import ring
+from apps.domain.tooling import CallState, Outcome, Reason
+from apps.rooms.services import publish_event
+from apps.runs.claims import lock_run
+from apps.runs.errors import RunOver
+from apps.runs.models import Call, Run
+from apps.runs.selectors import visible_run
+from apps.runs.services import TURN_TASK, actor_of, finish_run, member_card
+
+
+@transaction.atomic
+def decide_approval(
+    *,
+    approval_id: Any,
+    member: User,
+    approve: bool,
+    arguments_digest: str = "",
+    comment: str = "",
+) -> ApprovalRequest:
+    """Say yes to exactly the arguments that were shown, or no. Only the decider can.
+
+    A yes makes a receipt and rings a worker; a no settles the call and the run goes on.
+    """
+    shown = request_for(approval_id=approval_id, decider=member)
+    run = lock_run(shown.call.run_id)
+    call = Call.objects.select_for_update(no_key=True).get(pk=shown.call_id)
+    request = ApprovalRequest.objects.select_for_update(no_key=True).get(pk=shown.pk)
+    if run.state == Run.State.FINISHED:
+        raise RunOver("The run has ended, so there is nothing left to decide.")
+    if request.state == ApprovalRequest.State.PENDING and request.expires_at <= timezone.now():
+        raise AlreadyDecided("This request ran out of time.")
+    if approve:
+        ledger.approve(request=request, decider=member, arguments_digest=arguments_digest)
+        ring(EXECUTE_TASK, call_id=str(call.pk))
+        _announce(request, run, by=member)
+        return request
+    ledger.deny(request=request, decider=member, comment=comment)
+    _announce(request, run, by=member)
+    said = f" They said: {comment}" if comment else ""
+    _settle_unexecuted(
+        run,
+        call,
+        outcome=Outcome.DENIED,
+        reason=Reason.APPROVAL_DENIED,
+        message=f"{member.name} said no, so the tool was not called.{said}",
+    )
+    return request
+
+
+@transaction.atomic
+def expire_request(*, approval_id: Any) -> None:
+    """Close a question that ran out of time, and let its run go on without the call."""
+    found = ApprovalRequest.objects.select_related("call").filter(pk=approval_id).first()
+    if found is None:
+        return
+    run = lock_run(found.call.run_id)
+    call = Call.objects.select_for_update(no_key=True).get(pk=found.call_id)
+    request = ApprovalRequest.objects.select_for_update(no_key=True).get(pk=found.pk)
+    if request.state != ApprovalRequest.State.PENDING or request.expires_at > timezone.now():
+        return
+    ledger.expire(request=request)
+    _announce(request, run, by=None)
+    _settle_unexecuted(
+        run,
+        call,
+        outcome=Outcome.DENIED,
+        reason=Reason.APPROVAL_EXPIRED,
+        message="Nobody answered in time, so the tool was not called.",
+    )
+
+
+@transaction.atomic
+def stop_run(*, run_id: Any, member: User) -> Run:
+    """Stop a run: the member's own, or as the owner of its room.
+
+    What waits is settled as stopped at once. A worker that holds the run, or a tool that is
+    running, is told within a second.
+    """
+    visible_run(run_id=run_id, user=member)
+    run = lock_run(run_id)
+    if run.member_id != member.pk and run.room.created_by_id != member.pk:
+        raise Forbidden("Only the member for whom it works, or the room's owner, can stop a run.")
+    if run.state == Run.State.FINISHED:
+        raise RunOver("The run has already ended.")
+    if run.stop_requested_at is None:
+        run.stop_requested_at = timezone.now()
+        run.stop_requested_by = member.key
+        run.save(update_fields=["stop_requested_at", "stop_requested_by", "updated_at"])
+        record(actor=member, action="run.stop_requested", subject=run)
+    held_by_worker = run.state == Run.State.RUNNING and run.runtime == Run.Runtime.KAIZEN
+    close_waiting_calls(run=run, actor=member, message=f"{member.name} stopped the run.")
+    running = Call.objects.filter(run=run, state=CallState.DISPATCHED.value).exists()
+    if not held_by_worker and not running:
+        finish_run(run=run, outcome=Run.Outcome.STOPPED, explanation=f"Stopped by {member.name}.")
+    elif run.state == Run.State.QUEUED:
+        ring(TURN_TASK, run_id=str(run.pk))
+    return run
+
+
+def close_waiting_calls(*, run: Run, actor: User | str, message: str) -> None:
+    """Settle every call of a run that has not been dispatched. The run's row is locked."""
+    waiting = (
+        Call.objects.select_for_update(no_key=True)
+        .filter(run=run, state__in=(CallState.PROPOSED.value, CallState.WAITING.value))
+        .order_by("step", "place")
+    )
+    for call in waiting:
+        request = ApprovalRequest.objects.filter(
+            call=call, state=ApprovalRequest.State.PENDING
+        ).first()
+        if request is not None:
+            ledger.withdraw(request=request, actor=actor)
+            _announce(request, run, by=None)
+        _settle_unexecuted(
+            run, call, outcome=Outcome.STOPPED, reason=Reason.STOPPED, message=message
+        )
+
+
+def _settle_unexecuted(
+    run: Run, call: Call, *, outcome: Outcome, reason: Reason, message: str
+) -> None:
+    settle(
+        Crossing(run=run, call=call, tool=None),
+        outcome=outcome,
+        reason=reason.value,
+        rule="",
+        projection=unexecuted(outcome=outcome.value, reason=reason, message=message),
+    )
+
+
+def _announce(request: ApprovalRequest, run: Run, *, by: User | None) -> None:
+    publish_event(
+        room_id=run.room_id,
+        kind="approval.decided",
+        actor=by.key if by is not None else SYSTEM,
+        data={
+            "approval": str(request.pk),
+            "call": str(request.call_id),
+            "run": str(run.pk),
+            "decision": request.state,
+            "by": member_card(by) if by is not None else None,
+            "agent": actor_of(run.agent),
+        },
+    )

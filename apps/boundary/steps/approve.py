@@ -1,0 +1,48 @@
+"""Step 2, approve: store the question before any waiting starts, or hand the call to a worker."""
+
+from __future__ import annotations
+
+from apps.approvals import services as ledger
+from apps.boundary.crossing import Crossing, Waiting
+from apps.core.queue import ring
+from apps.domain.tooling import CallState
+from apps.rooms.services import publish_event
+from apps.runs.services import actor_of, member_card
+
+EXECUTE_TASK = "boundary.execute_call"
+
+
+def ask(crossing: Crossing, *, why: str) -> Waiting:
+    """Ask the member for whom the run works about exactly this call.
+
+    The room learns the tool and who decides; only that person can fetch the arguments.
+    """
+    run, call = crossing.run, crossing.call
+    call.state = CallState.WAITING.value
+    call.needs_receipt = True
+    call.save(update_fields=["state", "needs_receipt", "updated_at"])
+    request = ledger.ask(call=call, decider=run.member, why=why)
+    publish_event(
+        room_id=run.room_id,
+        kind="approval.requested",
+        actor=actor_of(run.agent),
+        data={
+            "approval": str(request.pk),
+            "call": str(call.pk),
+            "run": str(run.pk),
+            "tool": call.tool,
+            "title": call.title,
+            "decider": member_card(run.member),
+            "expires_at": request.expires_at.isoformat(),
+        },
+    )
+    return Waiting(call)
+
+
+def hand_over(crossing: Crossing) -> Waiting:
+    """Leave a call that may take long to a worker."""
+    call = crossing.call
+    call.state = CallState.WAITING.value
+    call.save(update_fields=["state", "updated_at"])
+    ring(EXECUTE_TASK, call_id=str(call.pk))
+    return Waiting(call)

@@ -1,0 +1,52 @@
+"""Step 3, consume: spend the receipt and mark the call dispatched, in one transaction.
+
+The row locks of run and call are held, and the verdict was given again under them. Whoever comes
+second finds the receipt spent or the call no longer waiting, and does not get to execute.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db.models.functions import Now
+
+from apps.approvals import services as ledger
+from apps.boundary.crossing import Crossing
+from apps.domain.tooling import CallState
+from apps.rooms.services import publish_event
+from apps.runs.errors import AlreadySettled
+from apps.runs.models import Call
+from apps.runs.services import actor_of
+
+EXECUTOR_SECONDS = 15
+"""An executor renews its hold three times within this; after it, the call's end is unknown."""
+
+
+def consume(crossing: Crossing, *, executor: str) -> Call:
+    """Spend what has to be spent and dispatch the call to this executor, before any effect."""
+    run, call = crossing.run, crossing.call
+    if call.needs_receipt:
+        ledger.spend_receipt(call=call, actor=run.member)
+    dispatched = Call.objects.filter(
+        pk=call.pk, state__in=(CallState.PROPOSED.value, CallState.WAITING.value)
+    ).update(
+        state=CallState.DISPATCHED.value,
+        dispatched_at=Now(),
+        executor=executor,
+        executor_expires_at=Now() + timedelta(seconds=EXECUTOR_SECONDS),
+        updated_at=Now(),
+    )
+    if dispatched != 1:
+        raise AlreadySettled("This call was already dispatched.")
+    call.refresh_from_db()
+    return call
+
+
+def announce(crossing: Crossing) -> None:
+    """Tell the room that a call which waited is now running."""
+    publish_event(
+        room_id=crossing.run.room_id,
+        kind="call.dispatched",
+        actor=actor_of(crossing.run.agent),
+        data={"call": str(crossing.call.pk), "run": str(crossing.run.pk)},
+    )

@@ -1,0 +1,80 @@
+"""Step 6, record: one outcome, one audit row, one event in the room, and the run may go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.audit.services import record as write_audit
+from apps.boundary.crossing import Crossing, Settled
+from apps.domain.tooling import Outcome
+from apps.rooms.services import publish_event
+from apps.runs.models import Call
+from apps.runs.services import actor_of, settle_call, wake
+
+
+def record(
+    crossing: Crossing,
+    *,
+    outcome: Outcome,
+    reason: str,
+    rule: str,
+    projection: dict[str, Any],
+) -> Settled:
+    """Settle a call for good. Run and call are locked; the room's event comes last."""
+    run = crossing.run
+    if rule and crossing.call.rule != rule:
+        Call.objects.filter(pk=crossing.call.pk).update(rule=rule)
+    call = settle_call(
+        run=run, call=crossing.call, outcome=outcome, reason=reason, projection=projection
+    )
+    write_audit(
+        actor=run.member,
+        action="call.settled",
+        subject=call,
+        outcome=outcome.value,
+        digest=call.arguments_digest,
+        detail={
+            "tool": call.tool,
+            "agent": run.agent.slug,
+            "run": str(run.pk),
+            "reason": reason,
+            "rule": call.rule,
+        },
+    )
+    publish_event(
+        room_id=run.room_id,
+        kind="call.settled",
+        actor=actor_of(run.agent),
+        data={
+            "call": str(call.pk),
+            "run": str(run.pk),
+            "tool": call.tool,
+            "title": call.title,
+            "outcome": outcome.value,
+            "reason": reason,
+            "explanation": _explanation(projection),
+            "milliseconds": _milliseconds(call),
+            "artifact": _artifact(projection),
+        },
+    )
+    wake(run=run)
+    return Settled(call)
+
+
+def _explanation(projection: dict[str, Any]) -> str:
+    message = projection.get("message", "")
+    return message[:300] if isinstance(message, str) else ""
+
+
+def _milliseconds(call: Call) -> int | None:
+    if call.dispatched_at is None or call.settled_at is None:
+        return None
+    return int((call.settled_at - call.dispatched_at).total_seconds() * 1000)
+
+
+def _artifact(projection: dict[str, Any]) -> dict[str, Any] | None:
+    saved = projection.get("artifacts") or projection.get("saved") or []
+    if not saved:
+        return None
+    ident, _, version = str(saved[0]).partition(":")
+    return {"id": ident, "version": int(version)}

@@ -1,0 +1,21 @@
+from celery import shared_task
+
+from apps.boundary import external, pipeline, services, workers
+
+
+@shared_task(name="boundary.execute_call")
+def execute_call(call_id: str) -> None:
+    """Carry out one call that waited."""
+    pipeline.execute_waiting(call_id=call_id, executor=workers.executor_name())
+
+
+@shared_task(name="boundary.expire_request")
+def expire_request(approval_id: str) -> None:
+    """Close one question that ran out of time."""
+    services.expire_request(approval_id=approval_id)
+
+
+@shared_task(name="boundary.expire_run")
+def expire_run(run_id: str) -> None:
+    """End one run of another runtime whose token has expired."""
+    external.expire_external_run(run_id=run_id)

@@ -1,0 +1,139 @@
+"""Start the supervisor of sandboxes from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import fcntl
+import logging
+import os
+import resource
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from apps.sandboxd.driver import BubblewrapDriver, Options
+from apps.sandboxd.launch import RESULT_FD, Launcher
+from apps.sandboxd.limits import CEILINGS, NAMES, BadLimit, Limits, read_limits
+from apps.sandboxd.server import Server, Service
+from apps.sandboxd.uids import UidRange, read_uid_range
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m apps.sandboxd", description=__doc__)
+    parser.add_argument("--socket", type=Path, required=True, help="where to listen")
+    parser.add_argument(
+        "--state", type=Path, required=True, help="a folder of the supervisor's own"
+    )
+    parser.add_argument("--runtime", type=Path, help="the Python that sandboxes run")
+    parser.add_argument("--bwrap", type=Path, help="the bubblewrap to use (also KAIZEN_BWRAP)")
+    parser.add_argument(
+        "--uid-range", type=read_uid_range, default=UidRange(), metavar="START:COUNT"
+    )
+    parser.add_argument(
+        "--allow-uid",
+        type=int,
+        action="append",
+        default=[],
+        help="who may ask, besides us and root",
+    )
+    parser.add_argument("--jobs", type=int, default=max(2, os.cpu_count() or 2), help="at once")
+    parser.add_argument("--queue", type=int, default=64, help="how many may wait")
+    parser.add_argument(
+        "--ceiling", action="append", default=[], metavar="NAME=VALUE",
+        help=f"the most a job may have of: {', '.join(NAMES)}",
+    )  # fmt: skip
+    parser.add_argument("--cgroup-required", action="store_true")
+    return parser
+
+
+def _ceilings(given: Sequence[str]) -> Limits:
+    values: dict[str, object] = {}
+    for one in given:
+        name, equals, value = one.partition("=")
+        if not equals or not value.isdecimal():
+            raise BadLimit(f"{one!r} is not NAME=VALUE.")
+        values[name] = int(value)
+    return read_limits(values, CEILINGS)
+
+
+def _start_clean() -> None:
+    """Keep nothing that our parent left open, and be the parent of every orphaned sandbox."""
+    os.closerange(RESULT_FD, 4096)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "The supervisor cannot adopt its sandboxes.")
+
+
+def _lock(state: Path) -> int:
+    state.mkdir(parents=True, exist_ok=True)
+    number = os.open(state / "sandboxd.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SystemExit(f"Another supervisor already uses {state}.") from None
+    return number
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run the supervisor until it is told to stop."""
+    parser = _arguments()
+    said = parser.parse_args(given)
+    logging.basicConfig(
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s sandboxd %(levelname)s %(message)s",
+    )
+    try:
+        ceilings = _ceilings(said.ceiling)
+    except BadLimit as problem:
+        parser.error(str(problem))
+    if said.jobs < 1 or said.queue < 0:
+        parser.error("--jobs has to be at least 1, and --queue not below 0.")
+    _start_clean()
+    launcher = Launcher()
+    lock = _lock(said.state)
+    named = said.bwrap or (
+        Path(os.environ["KAIZEN_BWRAP"]) if "KAIZEN_BWRAP" in os.environ else None
+    )
+    code = Path(__file__).resolve().parents[2]
+    options = Options(
+        state=said.state,
+        bubblewrap=named,
+        runtime=said.runtime,
+        uids=said.uid_range,
+        cgroup_required=said.cgroup_required,
+        # Should one of these lie under /usr, sandboxes see an empty folder in its place.
+        hidden=(code, said.state.resolve(), said.socket.resolve().parent, *_environments()),
+    )
+    running = min(said.jobs, said.uid_range.count - 1) if os.geteuid() == 0 else said.jobs
+    service = Service(
+        socket=said.socket,
+        allowed=frozenset({os.geteuid(), 0, *said.allow_uid}),
+        running=max(1, running),
+        waiting=said.queue,
+        ceilings=ceilings,
+    )
+    said.socket.parent.mkdir(parents=True, exist_ok=True)
+    driver = BubblewrapDriver(options, launcher)
+    try:
+        Server(service, driver).serve()
+    finally:
+        driver.close()
+        os.close(lock)
+    # Threads that still talk to an asker do not hold up the end; their sandboxes die with us.
+    logging.shutdown()
+    os._exit(0)
+
+
+def _environments() -> tuple[Path, ...]:
+    return (Path(sys.prefix).resolve(),) if sys.prefix != sys.base_prefix else ()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

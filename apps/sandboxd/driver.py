@@ -1,0 +1,220 @@
+"""Join the parts into a driver: find what is needed, prove that it holds, start sandboxes."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from apps.sandboxd.bwrap import NoBubblewrap, find_bubblewrap, world_reachable
+from apps.sandboxd.cgroups import GroupTree, find_tree
+from apps.sandboxd.jobs import Reason, SandboxSpec
+from apps.sandboxd.launch import Host, Launcher, LaunchFailed, LiveSandbox, NotDead
+from apps.sandboxd.launch import launch as launch_sandbox
+from apps.sandboxd.layout import Layout, Runtime
+from apps.sandboxd.limits import Limits
+from apps.sandboxd.probe import INSIDE, SENTENCES, ProbeReport, ProbeStatus, explain, judge
+from apps.sandboxd.seccomp import UnknownMachine
+from apps.sandboxd.seccomp import build as build_filter
+from apps.sandboxd.supervise import Call
+from apps.sandboxd.uids import UidRange, uid_pool
+
+_log = logging.getLogger(__name__)
+
+_PROBE_LIMITS: Final = Limits(wall_ms=10_000, cpu_ms=5_000, memory_mb=128, processes=8)
+
+
+class NoDriver(RuntimeError):
+    """This machine has no usable driver; carries the report for the operator."""
+
+    def __init__(self, report: ProbeReport) -> None:
+        super().__init__(report.sentence)
+        self.report = report
+
+
+class Driver(Protocol):
+    """A way to run one program confined; others may come beside bubblewrap."""
+
+    def probe(self) -> ProbeReport:
+        """Launch the real confinement and look at it from inside."""
+
+    def start(self, spec: SandboxSpec, limits: Limits) -> LiveSandbox:
+        """Bring up a sandbox to its gate, or raise LaunchFailed or NoDriver."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the operator said on the command line."""
+
+    state: Path
+    bubblewrap: Path | None = None
+    runtime: Path | None = None
+    uids: UidRange = field(default_factory=UidRange)
+    cgroup_required: bool = False
+    hidden: tuple[Path, ...] = ()
+
+
+class Silent:
+    """A listener that nobody stands behind."""
+
+    def __init__(self) -> None:
+        self._never, self._other = os.pipe2(os.O_CLOEXEC)
+
+    def output(self, stream: str, chunk: bytes) -> None:
+        """Ignore it."""
+
+    def fileno(self) -> int:
+        """Return a descriptor that never becomes readable."""
+        return self._never
+
+    def gave_up(self) -> bool:
+        """Say no."""
+        return False
+
+    def close(self) -> None:
+        """Let go of the descriptors."""
+        os.close(self._never)
+        os.close(self._other)
+
+
+class BubblewrapDriver:
+    """Bubblewrap with our filter, our limits and, as root, a user id for each sandbox."""
+
+    def __init__(self, options: Options, launcher: Launcher) -> None:
+        self._options = options
+        self._launcher = launcher
+        tag = hashlib.sha256(str(options.state.resolve()).encode()).hexdigest()[:12]
+        self._groups: GroupTree | None = find_tree(f"kaizen-{tag}") if _linux() else None
+        if self._groups is not None:
+            self._groups.sweep_calls()
+        self._uids = uid_pool(options.uids)
+        self._host: Host | None = None
+
+    def close(self) -> None:
+        """Remove our part of the control group tree."""
+        if self._groups is not None:
+            self._groups.sweep()
+
+    def start(self, spec: SandboxSpec, limits: Limits) -> LiveSandbox:
+        """Bring up a sandbox to its gate, or raise LaunchFailed or NoDriver."""
+        return launch_sandbox(self._ready_host(), spec, limits)
+
+    def probe(self) -> ProbeReport:
+        """Launch the real confinement and look at it from inside."""
+        self._host = None
+        try:
+            return self._look()
+        except NoDriver as problem:
+            return problem.report
+        except LaunchFailed as problem:
+            status = explain(problem.said)
+            sentence = SENTENCES.get(status, f"{problem} {problem.said[:200]}".strip())
+            return ProbeReport(status, sentence)
+
+    def _ready_host(self) -> Host:
+        if self._host is None:
+            self._host = self._find_host()
+        return self._host
+
+    def _find_host(self) -> Host:
+        if not _linux():
+            raise NoDriver(_report(ProbeStatus.NOT_LINUX))
+        if self._options.cgroup_required and self._groups is None:
+            raise NoDriver(_report(ProbeStatus.NO_CGROUP))
+        try:
+            program = build_filter()
+            bubblewrap = find_bubblewrap(self._options.bubblewrap, self._options.state)
+        except UnknownMachine as problem:
+            raise NoDriver(ProbeReport(ProbeStatus.NO_FILTER, str(problem))) from problem
+        except NoBubblewrap as problem:
+            raise NoDriver(ProbeReport(ProbeStatus.NO_BUBBLEWRAP, str(problem))) from problem
+        return Host(
+            bubblewrap=bubblewrap,
+            layout=Layout(self._runtime(), self._options.hidden),
+            seccomp=program,
+            launcher=self._launcher,
+            uids=self._uids,
+            groups=self._groups,
+        )
+
+    def _runtime(self) -> Runtime:
+        named = self._options.runtime
+        if named is None:
+            raise NoDriver(_report(ProbeStatus.NO_RUNTIME))
+        # Resolved once: a link out of the folder would point nowhere inside.
+        real = (named / "python" if named.is_dir() else named).resolve()
+        if not os.access(real, os.X_OK):
+            raise NoDriver(_report(ProbeStatus.RUNTIME_UNREADABLE))
+        if os.geteuid() == 0 and not world_reachable(real):
+            raise NoDriver(_report(ProbeStatus.RUNTIME_UNREADABLE))
+        return Runtime(real)
+
+    def _look(self) -> ProbeReport:
+        host = self._ready_host()
+        spec = SandboxSpec(argv=("python", "-I", "-S", "-c", INSIDE), limits=_PROBE_LIMITS)
+        live = self.start(spec, _PROBE_LIMITS)
+        listener = Silent()
+        try:
+            until = time.monotonic() + _PROBE_LIMITS.wall_ms / 1000
+            result = Call(
+                live, spec, _PROBE_LIMITS, (), listener, until, stopping=lambda: False, python=""
+            ).run()
+        except NotDead:
+            return ProbeReport(ProbeStatus.FAILED, "A sandbox could not be killed.")
+        finally:
+            listener.close()
+            with suppress(OSError):
+                live.close()
+        if result.reason is not Reason.OK:
+            _log.warning("The probe ended with %s: %r", result.reason, result.stderr[-300:])
+            return _report(ProbeStatus.RUNTIME_UNREADABLE)
+        found = judge(result.result)
+        if not found.readable:
+            return ProbeReport(ProbeStatus.FAILED, "The probe inside gave no readable answer.")
+        if found.broken:
+            names = ", ".join(found.broken)
+            return ProbeReport(
+                ProbeStatus.LEAKY, f"The confinement does not hold on this machine: {names}."
+            )
+        return self._describe(host, found.python)
+
+    def _describe(self, host: Host, python: str) -> ProbeReport:
+        in_force = [
+            f"bubblewrap {host.bubblewrap.label}",
+            "own user, pid, network, ipc, host name and mount namespaces",
+            "no capabilities and no new privileges",
+            f"a system-call filter of {len(host.seccomp) // 8} instructions",
+            "a watcher of memory, CPU and files every 50 ms, and kernel limits for each process",
+        ]
+        missing: list[str] = []
+        if host.uids is not None:
+            in_force.append("a user id of its own for each running sandbox")
+        else:
+            missing.append(
+                "Sandboxes share the supervisor's user id; run it under a user of its own that "
+                "owns nothing else."
+            )
+        if host.groups is not None:
+            names = ", ".join(host.groups.enforces)
+            in_force.append(f"control groups, version {host.groups.version}: {names}")
+        else:
+            missing.append(
+                "No control group: memory may overshoot between two looks; delegate a writable "
+                "cgroup tree to the supervisor."
+            )
+        sentence = f"Sandboxes run Python {python} under bubblewrap {host.bubblewrap.label}."
+        return ProbeReport(ProbeStatus.READY, sentence, tuple(in_force), tuple(missing), python)
+
+
+def _linux() -> bool:
+    return sys.platform == "linux"
+
+
+def _report(status: ProbeStatus) -> ProbeReport:
+    return ProbeReport(status, SENTENCES[status])

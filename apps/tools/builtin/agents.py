@@ -1,0 +1,49 @@
+"""Which agents could help this member?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.agents.models import Agent
+from apps.domain.tooling import (
+    Capability,
+    CollaborationClass,
+    DeclaredEffect,
+    Effect,
+    EffectDomain,
+    EffectKind,
+    Guard,
+    ToolFailure,
+    ToolOk,
+    specify,
+)
+from apps.tools.contract import CallContext, Tool
+
+MAX_LISTED = 50
+
+
+def list_available_agents(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
+    """Return the enabled agents that the member may use, by name."""
+    rows = Agent.objects.visible_to(context.member).filter(enabled=True)
+    agents = list(rows.values("slug", "name", "description")[: MAX_LISTED + 1])
+    return ToolOk({"agents": agents[:MAX_LISTED], "more": len(agents) > MAX_LISTED})
+
+
+TOOLS = (
+    Tool(
+        specify(
+            name="list_available_agents",
+            title="List the member's agents",
+            description="List the agents that the member may use, with what each is for.",
+            input_schema={"type": "object", "properties": {}, "additionalProperties": False},
+            effect=Effect.READ,
+            capability=Capability.AGENTS_READ,
+            side_effects=(DeclaredEffect(EffectKind.READS, "agents"),),
+            parallel_safe=True,
+            guard=Guard.MEMBER_STORE,
+            effect_domain=EffectDomain.OURS,
+            collaboration=CollaborationClass.ACTOR_BOUND_READ,
+        ),
+        list_available_agents,
+    ),
+)

@@ -1,0 +1,214 @@
+"""How does an agent make, change and read artifacts?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from apps.artifacts import selectors, services
+from apps.artifacts.errors import StaleVersion
+from apps.artifacts.models import Artifact, ArtifactVersion
+from apps.artifacts.services import MAX_BODY, Provenance
+from apps.core.errors import Invalid, NotFound
+from apps.domain.tooling import (
+    Capability,
+    CollaborationClass,
+    DeclaredEffect,
+    Effect,
+    EffectDomain,
+    EffectKind,
+    Guard,
+    Reason,
+    RepeatPolicy,
+    ToolFailure,
+    ToolOk,
+    specify,
+)
+from apps.tools.contract import CallContext, Tool
+
+# A body's JSON text can be several times its characters: escapes and multi-byte letters.
+_BODY_CAP = 1024 * 1024
+
+
+def create_artifact(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
+    """Save a new artifact in the room of the run, owned by its member."""
+    try:
+        version = services.create_artifact(
+            owner=context.member,
+            room_id=context.room_id,
+            title=arguments["title"],
+            kind=arguments["kind"],
+            language=arguments.get("language", ""),
+            body=arguments["body"],
+            provenance=_provenance(context),
+        )
+    except Invalid as refusal:
+        return ToolFailure(Reason.INVALID_ARGUMENTS, f"{refusal} Nothing was saved.")
+    return _saved(version)
+
+
+def update_artifact(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
+    """Save the next version of an artifact that the member owns."""
+    try:
+        version = services.update_artifact(
+            member=context.member,
+            artifact_id=arguments["artifact_id"],
+            expected_version=arguments["expected_version"],
+            body=arguments["body"],
+            title=arguments.get("title"),
+            provenance=_provenance(context),
+        )
+    except NotFound as refusal:
+        return ToolFailure(Reason.NOT_FOUND, str(refusal))
+    except StaleVersion as refusal:
+        return ToolFailure(Reason.STALE_VERSION, f"{refusal} Nothing was saved.", retryable=True)
+    except Invalid as refusal:
+        return ToolFailure(Reason.INVALID_ARGUMENTS, f"{refusal} Nothing was saved.")
+    return _saved(version)
+
+
+def read_artifact(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
+    """Return numbered lines of the newest version."""
+    try:
+        page = selectors.read_page(
+            artifact_id=arguments["artifact_id"],
+            user=context.member,
+            first_line=arguments.get("first_line", 1),
+        )
+    except NotFound as refusal:
+        return ToolFailure(Reason.NOT_FOUND, str(refusal))
+    artifact = page.version.artifact
+    return ToolOk(
+        {
+            "artifact_id": str(artifact.pk),
+            "title": page.version.title,
+            "kind": artifact.kind,
+            "version": page.version.number,
+            "digest": page.version.blob_id,
+            "total_lines": page.total_lines,
+            "lines": [
+                f"{number}: {line}" for number, line in enumerate(page.lines, page.first_line)
+            ],
+        }
+    )
+
+
+def _provenance(context: CallContext) -> Provenance:
+    return Provenance(
+        run_id=context.run_id,
+        call_id=context.call_id,
+        agent_name=context.agent.name,
+        agent_slug=context.agent.slug,
+    )
+
+
+def _saved(version: ArtifactVersion) -> ToolOk:
+    return ToolOk(
+        {
+            "artifact_id": str(version.artifact_id),
+            "version": version.number,
+            "title": version.title,
+            "characters": version.characters,
+            "digest": version.blob_id,
+        },
+        artifacts=(f"{version.artifact_id}:{version.number}",),
+    )
+
+
+_ID = {"type": "string", "minLength": 36, "maxLength": 36}
+_TITLE = {"type": "string", "minLength": 1, "maxLength": 200}
+_BODY = {"type": "string", "maxLength": MAX_BODY, "description": "The whole text."}
+
+TOOLS = (
+    Tool(
+        specify(
+            name="create_artifact",
+            title="Create an artifact",
+            description=(
+                "Save something you made as a new versioned artifact that everyone in the room"
+                " sees: a document, a page, a picture as SVG, or code. Give the whole body."
+            ),
+            input_schema={
+                "type": "object",
+                "properties": {
+                    "title": _TITLE,
+                    "kind": {"type": "string", "enum": list(Artifact.Kind.values)},
+                    "language": {
+                        "type": "string",
+                        "maxLength": 40,
+                        "description": "For code: the programming language.",
+                    },
+                    "body": _BODY,
+                },
+                "required": ["title", "kind", "body"],
+                "additionalProperties": False,
+            },
+            effect=Effect.WRITE,
+            capability=Capability.ARTIFACTS_WRITE,
+            side_effects=(DeclaredEffect(EffectKind.WRITES, "artifacts"),),
+            guard=Guard.MEMBER_STORE,
+            effect_domain=EffectDomain.OURS,
+            collaboration=CollaborationClass.EXACT_ROOM,
+            previewed_argument="body",
+            argument_cap=_BODY_CAP,
+            repeat=RepeatPolicy.REDUNDANT,
+        ),
+        create_artifact,
+    ),
+    Tool(
+        specify(
+            name="update_artifact",
+            title="Update an artifact",
+            description=(
+                "Save a new version of an artifact. Say which version you read; if it has moved"
+                " on since, nothing is saved and you should read it again. Give the whole new body."
+            ),
+            input_schema={
+                "type": "object",
+                "properties": {
+                    "artifact_id": _ID,
+                    "expected_version": {"type": "integer", "minimum": 1},
+                    "title": _TITLE,
+                    "body": _BODY,
+                },
+                "required": ["artifact_id", "expected_version", "body"],
+                "additionalProperties": False,
+            },
+            effect=Effect.WRITE,
+            capability=Capability.ARTIFACTS_WRITE,
+            side_effects=(DeclaredEffect(EffectKind.WRITES, "artifacts"),),
+            guard=Guard.MEMBER_STORE,
+            effect_domain=EffectDomain.OURS,
+            collaboration=CollaborationClass.EXACT_ROOM,
+            argument_cap=_BODY_CAP,
+            repeat=RepeatPolicy.REDUNDANT,
+        ),
+        update_artifact,
+    ),
+    Tool(
+        specify(
+            name="read_artifact",
+            title="Read an artifact",
+            description=(
+                "Read the newest version of an artifact as numbered lines, at most 400 at a time."
+                " Continue with first_line where there are more."
+            ),
+            input_schema={
+                "type": "object",
+                "properties": {
+                    "artifact_id": _ID,
+                    "first_line": {"type": "integer", "minimum": 1},
+                },
+                "required": ["artifact_id"],
+                "additionalProperties": False,
+            },
+            effect=Effect.READ,
+            capability=Capability.ARTIFACTS_READ,
+            side_effects=(DeclaredEffect(EffectKind.READS, "artifacts"),),
+            parallel_safe=True,
+            guard=Guard.MEMBER_STORE,
+            effect_domain=EffectDomain.OURS,
+            collaboration=CollaborationClass.ACTOR_BOUND_READ,
+        ),
+        read_artifact,
+    ),
+)

@@ -1,0 +1,93 @@
+"""How is a tool of an admitted package carried out? In the sandbox, under its exact bytes."""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from typing import Any
+
+from django.db import connection
+
+from apps.core.correlation import current_correlation_id
+from apps.domain.manifests import parse_manifest
+from apps.domain.tooling import Reason, Specification, ToolFailure, ToolOk
+from apps.grants.selectors import granted_package_tools
+from apps.packages.errors import TreeMismatch
+from apps.packages.models import PackageTool, PackageVersion
+from apps.packages.selectors import load_tree
+from apps.sandbox.client import Limits
+from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
+from apps.tools.contract import CallContext, Handler, Tool
+
+_REASONS = {
+    ReplyKind.RAISED: Reason.COMMAND_FAILED,
+    ReplyKind.CRASHED: Reason.COMMAND_FAILED,
+    ReplyKind.CONTRACT_ERROR: Reason.CONTRACT_ERROR,
+    ReplyKind.PROTOCOL_ERROR: Reason.CONTRACT_ERROR,
+    ReplyKind.TIMEOUT: Reason.TIMEOUT,
+    ReplyKind.CANCELLED: Reason.CANCELLED,
+    ReplyKind.CPU_LIMIT: Reason.LIMIT_EXCEEDED,
+    ReplyKind.MEMORY_LIMIT: Reason.LIMIT_EXCEEDED,
+    ReplyKind.OUTPUT_LIMIT: Reason.LIMIT_EXCEEDED,
+    ReplyKind.TOO_MANY_FILES: Reason.LIMIT_EXCEEDED,
+    ReplyKind.UNAVAILABLE: Reason.DEPENDENCY_UNAVAILABLE,
+    ReplyKind.DRIVER_FAILED: Reason.DEPENDENCY_UNAVAILABLE,
+}
+
+
+def packaged_tools(agent_id: uuid.UUID) -> dict[str, Tool]:
+    """Return the package tools that an agent holds now, by the names that models use."""
+    return {row.name: as_tool(row) for row in granted_package_tools(agent_id)}
+
+
+def as_tool(row: PackageTool) -> Tool:
+    """Turn an admitted tool into something that the boundary can judge and carry out."""
+    return Tool(spec=_specification(row.version_id, row.name), handler=_handler(row))
+
+
+@functools.lru_cache(maxsize=512)
+def _specification(version_id: uuid.UUID, name: str) -> Specification:
+    # An admitted version never changes, so its specifications are made once per process.
+    manifest = parse_manifest(
+        PackageVersion.objects.values_list("manifest", flat=True).get(pk=version_id)
+    )
+    tool = manifest.tool(name)
+    if tool is None:
+        raise LookupError(f"The admitted manifest of {manifest.ref} has no tool {name}.")
+    return tool.specification()
+
+
+def _handler(row: PackageTool) -> Handler:
+    def call(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
+        try:
+            tree = load_tree(row.version)
+        except TreeMismatch as changed:
+            return ToolFailure(Reason.DEPENDENCY_UNAVAILABLE, str(changed))
+        # The child may take its whole time: no connection is held while it runs.
+        connection.close()
+        reply = call_python_tool(
+            tree=tuple(tree.items()),
+            entry=row.entry,
+            arguments=arguments,
+            limits=_limits(row),
+            deadline_s=context.deadline.remaining,
+            correlation=current_correlation_id(),
+            cancelled=context.cancelled,
+        )
+        return _result(reply)
+
+    return call
+
+
+def _limits(row: PackageTool) -> Limits:
+    asked = row.definition.get("limits")
+    if asked is None:
+        return Limits()
+    return Limits(memory_mb=asked["memMB"], cpu_ms=asked["cpuMs"])
+
+
+def _result(reply: ToolReply) -> ToolOk | ToolFailure:
+    if reply.kind is ReplyKind.VALUE:
+        return ToolOk(reply.value)
+    said = f"{reply.error_type}: {reply.message}" if reply.error_type else reply.message
+    return ToolFailure(_REASONS[reply.kind], said)

@@ -1,0 +1,177 @@
+"""What has the model said so far in this step, and what may the room already see of it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from apps.domain.policy import may_ask
+from apps.domain.streaming import ArgumentStream
+from apps.domain.tooling import MAX_ARGUMENT_CAP, CallState, Outcome
+from apps.rooms.streams import StreamWriter
+from apps.runs.bodies import projection_of
+from apps.runs.models import Call, Run
+from apps.runs.services import agent_card, member_card
+from apps.tools.contract import Tool
+from apps.turns.provider import ArgumentsDelta, CallStarted, Delta, ProviderFailed, TextDelta
+
+MAX_ANSWER = 200_000
+
+
+@dataclass(slots=True)
+class ProposedCall:
+    """A tool call as it is being written."""
+
+    proposal_id: str
+    name: str
+    arguments: list[str] = field(default_factory=list)
+    size: int = 0
+    reader: ArgumentStream | None = None
+    preview: StreamWriter | None = None
+    call: Call | None = None
+
+    @property
+    def arguments_text(self) -> str:
+        """The argument text as far as it has arrived."""
+        return "".join(self.arguments)
+
+
+class Answer:
+    """One step's answer while it streams: its text, its calls, and their previews.
+
+    A preview is ephemeral. It is opened only for a tool that declares a previewed argument and
+    that can never need a person's yes, so nothing is shown of what somebody may still deny.
+    """
+
+    def __init__(self, *, run: Run, step: int, tools: Iterable[Tool]) -> None:
+        self.step = step
+        self._run = run
+        self._tools = {tool.spec.name: tool for tool in tools}
+        self._text: list[str] = []
+        self._size = 0
+        self._calls: dict[int, ProposedCall] = {}
+        self._saying: StreamWriter | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer's text so far."""
+        return "".join(self._text)
+
+    @property
+    def proposals(self) -> list[ProposedCall]:
+        """The proposed calls, in the order in which the model gave them."""
+        return [self._calls[index] for index in sorted(self._calls)]
+
+    def hear(self, delta: Delta) -> None:
+        """Take one delta, and let the room see what it may."""
+        match delta:
+            case TextDelta(text=text):
+                self._grow(len(text))
+                self._text.append(text)
+                if self._saying is None:
+                    self._saying = self._stream(f"say-{self._run.pk}-{self.step}", "say")
+                    self._saying.open({})
+                self._saying.feed(text)
+            case CallStarted(index=index, call_id=call_id, name=name):
+                self._calls[index] = self._begin(index, call_id, name)
+            case ArgumentsDelta(index=index, text=text):
+                self._arguments(self._calls[index], text)
+
+    def name_call(self, place: int, call: Call) -> None:
+        """Tie a proposed call to the row that now stands for it."""
+        self.proposals[place].call = call
+
+    def settled_at_once(self) -> Iterator[Call]:
+        """The calls that were refused as invalid when they were stored."""
+        for proposed in self.proposals:
+            if proposed.call is not None and proposed.call.state == CallState.SETTLED.value:
+                yield proposed.call
+
+    def said(self) -> None:
+        """The text is now a durable message, or there was none."""
+        if self._saying is not None:
+            self._saying.close("said")
+            self._saying = None
+
+    def close_preview(self, call: Call) -> None:
+        """Tell the viewers of a preview what became of it."""
+        for proposed in self.proposals:
+            if proposed.preview is None or proposed.call is None or proposed.call.pk != call.pk:
+                continue
+            saved = _saved(call)
+            if saved is None:
+                proposed.preview.close("dropped")
+            else:
+                proposed.preview.close("saved", artifact=saved[0], version=saved[1])
+            proposed.preview = None
+
+    def drop(self) -> None:
+        """Take back everything that was shown and not stored."""
+        if self._saying is not None:
+            self._saying.close("dropped")
+            self._saying = None
+        for proposed in self.proposals:
+            if proposed.preview is not None:
+                proposed.preview.close("dropped")
+                proposed.preview = None
+
+    def _begin(self, index: int, call_id: str, name: str) -> ProposedCall:
+        proposed = ProposedCall(proposal_id=call_id or f"call-{index}", name=name)
+        tool = self._tools.get(name)
+        if tool is None or tool.spec.previewed_argument is None or may_ask(tool.spec):
+            return proposed
+        proposed.reader = ArgumentStream(tool.spec.previewed_argument)
+        proposed.preview = self._stream(f"call-{self._run.pk}-{self.step}-{index}", "artifact")
+        proposed.preview.open({"tool": name})
+        return proposed
+
+    def _arguments(self, proposed: ProposedCall, text: str) -> None:
+        proposed.size += len(text)
+        if proposed.size > MAX_ARGUMENT_CAP:
+            raise ProviderFailed("The model's arguments grew past every bound.", deterministic=True)
+        proposed.arguments.append(text)
+        if proposed.reader is None or proposed.preview is None:
+            return
+        known = len(proposed.reader.strings)
+        shown = proposed.reader.feed(text)
+        strings = proposed.reader.strings
+        meta = dict(strings) if len(strings) != known else None
+        if shown or meta:
+            proposed.preview.feed(shown, meta)
+        if proposed.reader.broken:
+            proposed.preview.close("dropped")
+            proposed.preview = None
+
+    def _grow(self, by: int) -> None:
+        self._size += by
+        if self._size > MAX_ANSWER:
+            raise ProviderFailed("The model's answer grew past every bound.", deterministic=True)
+
+    def _stream(self, name: str, of: Literal["say", "artifact"]) -> StreamWriter:
+        run = self._run
+        return StreamWriter(
+            room_id=str(run.room_id),
+            stream=name,
+            of=of,
+            run=str(run.pk),
+            agent=agent_card(run.agent),
+            member=member_card(run.member),
+            revision=run.room.roster_revision,
+        )
+
+
+def listen(*, answer: Answer, deltas: Iterable[Delta]) -> None:
+    """Hear a provider out."""
+    for delta in deltas:
+        answer.hear(delta)
+
+
+def _saved(call: Call) -> tuple[str, int] | None:
+    if call.outcome != Outcome.OK.value:
+        return None
+    artifacts = (projection_of(call) or {}).get("artifacts") or []
+    if not artifacts:
+        return None
+    ident, _, version = str(artifacts[0]).partition(":")
+    return ident, int(version)

@@ -1,0 +1,76 @@
+"""Is this worker still the one, and should it go on? A heartbeat for the length of a turn."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Any
+
+import structlog
+from django.db import DatabaseError, connection
+
+from apps.runs.claims import CLAIM_SECONDS, renew_claim
+from apps.runs.models import Run
+
+log = structlog.get_logger(__name__)
+
+LOOK_SECONDS = 1.0
+_RENEW_EVERY = int(CLAIM_SECONDS / 3 / LOOK_SECONDS)
+
+leaving = threading.Event()
+"""Set when this process was asked to end: turns checkpoint and give their runs back."""
+
+
+class Pulse:
+    """Renews a claim from its own thread, and notices Stop, a takeover and shutdown."""
+
+    def __init__(self, *, run_id: Any, fence: int) -> None:
+        self._run_id = run_id
+        self._fence = fence
+        self._done = threading.Event()
+        self._stop = threading.Event()
+        self._lost = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether a person stopped the run."""
+        return self._stop.is_set()
+
+    @property
+    def lost(self) -> bool:
+        """Whether another worker has taken the run over."""
+        return self._lost.is_set()
+
+    def interrupted(self) -> bool:
+        """Whether to end what is being done, for any of the three reasons."""
+        return self._stop.is_set() or self._lost.is_set() or leaving.is_set()
+
+    def __enter__(self) -> Pulse:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        looks = 0
+        while not self._done.wait(LOOK_SECONDS):
+            looks += 1
+            try:
+                if Run.objects.filter(pk=self._run_id, stop_requested_at__isnull=False).exists():
+                    self._stop.set()
+                if looks % _RENEW_EVERY == 0 and not renew_claim(
+                    run_id=self._run_id, fence=self._fence
+                ):
+                    self._lost.set()
+            except DatabaseError as away:
+                log.warning("claim_not_renewed", run=str(self._run_id), error=type(away).__name__)
+            finally:
+                connection.close()

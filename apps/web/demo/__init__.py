@@ -1,0 +1,1 @@
+"""The whole story, driven over the public surfaces only."""

@@ -1,0 +1,87 @@
+"""How does a body become something to look at? Safe pages for what models wrote.
+
+Every page is an answer of its own with a policy that allows no script and no network. Markdown is
+rendered here and cleaned by an allow-list; HTML is left as it is, because its policy holds it.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+import nh3
+from django.utils.safestring import SafeString, mark_safe
+from markdown_it import MarkdownIt
+
+from apps.artifacts.models import Artifact
+
+_FRAME = "frame-ancestors 'self'; form-action 'none'; base-uri 'none'"
+# Model-made markup may style itself, and that is all.
+_STRANGER = f"sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; {_FRAME}"
+# Pages that we make around a text load our own style sheet and font.
+_OURS = f"sandbox; default-src 'none'; style-src 'self'; font-src 'self'; img-src data:; {_FRAME}"
+# Links in cleaned Markdown open a page of their own, outside the frame.
+_LINKS = _OURS.replace("sandbox;", "sandbox allow-popups allow-popups-to-escape-sandbox;", 1)
+
+_TAGS = {
+    *("h1", "h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "pre", "code"),
+    *("ul", "ol", "li", "strong", "em", "s", "del", "a", "img"),
+    *("table", "thead", "tbody", "tr", "th", "td"),
+}
+_IMAGES = ("data:image/png", "data:image/jpeg", "data:image/gif", "data:image/webp")
+_LINK_SCHEMES = ("http://", "https://", "mailto:", "#")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """How one version is shown: as it is, or as the inside of our own page; and its policy."""
+
+    policy: str
+    inside: SafeString | None = None
+    as_it_is: str | None = None
+    drawing: str | None = None
+    plain: str | None = None
+
+
+def show(*, kind: str, body: str) -> Shown:
+    """Decide how a body of this kind is shown."""
+    match Artifact.Kind(kind):
+        case Artifact.Kind.HTML:
+            return Shown(policy=_STRANGER, as_it_is=body)
+        case Artifact.Kind.SVG:
+            # As an image, a drawing runs nothing and loads nothing, whatever it holds.
+            encoded = base64.b64encode(body.encode("utf-8")).decode("ascii")
+            return Shown(policy=_OURS, drawing=f"data:image/svg+xml;base64,{encoded}")
+        case Artifact.Kind.MARKDOWN:
+            return Shown(policy=_LINKS, inside=markdown(body))
+        case Artifact.Kind.TEXT | Artifact.Kind.CODE:
+            return Shown(policy=_OURS, plain=body)
+
+
+def markdown(text: str) -> SafeString:
+    """Render Markdown to HTML in which only harmless elements are left."""
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    cleaned = nh3.clean(
+        parser.render(text),
+        tags=_TAGS,
+        attributes={
+            "a": {"href", "title", "target"},
+            "img": {"src", "alt", "title"},
+            "ol": {"start"},
+            "th": {"align"},
+            "td": {"align"},
+        },
+        attribute_filter=_harmless,
+        url_schemes={"http", "https", "mailto", "data"},
+        set_tag_attribute_values={"a": {"target": "_blank"}},
+        link_rel="noopener noreferrer nofollow",
+    )
+    return mark_safe(cleaned)  # noqa: S308 (cleaned by the allow-list above)
+
+
+def _harmless(tag: str, name: str, value: str) -> str | None:
+    if name == "src":
+        return value if value.startswith(_IMAGES) else None
+    if name == "href":
+        return value if value.lower().startswith(_LINK_SCHEMES) else None
+    return value

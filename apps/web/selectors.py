@@ -1,0 +1,63 @@
+"""What do the member's pages list?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+
+from apps.accounts.models import User
+from apps.approvals.models import ApprovalRequest
+from apps.approvals.selectors import pending_approvals_for, requests_for
+from apps.rooms.models import Participant, Room, RoomEvent
+from apps.runs.models import Run
+
+NAV_ROOMS = 12
+
+
+def rooms_of(member: User) -> QuerySet[Any]:
+    """The member's rooms, latest activity first, each saying whether an agent works there."""
+    running = Run.objects.filter(room=OuterRef("pk")).exclude(state=Run.State.FINISHED)
+    seen: QuerySet[Any] = Room.objects.visible_to(member)
+    listed: QuerySet[Any] = seen.annotate(working=Exists(running)).order_by("-updated_at")
+    return listed
+
+
+def listed_rooms(member: User) -> QuerySet[Any]:
+    """The member's rooms with their last message and the number of people in them."""
+    last = (
+        RoomEvent.objects.filter(room=OuterRef("pk"), kind="message.posted")
+        .order_by("-position")
+        .values("data")
+    )
+    people = (
+        Participant.objects.filter(room=OuterRef("pk"), left_at=None)
+        .order_by()
+        .values("room")
+        .annotate(number=Count("pk"))
+        .values("number")
+    )
+    listed: QuerySet[Any] = rooms_of(member).annotate(
+        last_message=Subquery(last[:1]), people=Coalesce(Subquery(people[:1]), 0)
+    )
+    return listed
+
+
+def waiting_requests(member: User) -> QuerySet[ApprovalRequest]:
+    """The questions that wait for this member, the most pressing first."""
+    return pending_approvals_for(member).order_by("expires_at", "pk")
+
+
+def decided_requests(member: User) -> QuerySet[ApprovalRequest]:
+    """The questions that this member was asked and that are closed, latest first."""
+    return (
+        requests_for(member)
+        .exclude(state=ApprovalRequest.State.PENDING)
+        .order_by("-decided_at", "-pk")
+    )
+
+
+def waiting_count(member: User) -> int:
+    """How many questions wait for this member."""
+    return pending_approvals_for(member).order_by().count()

@@ -1,0 +1,99 @@
+"""What happens when a member says something in a room?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+
+from apps.accounts.models import User
+from apps.core.errors import Conflict, Invalid
+from apps.rooms.selectors import visible_room
+from apps.rooms.services import RoomClosed, lock_open_room, publish_event
+from apps.runs.models import Run, Seat
+from apps.runs.selectors import seats_of
+from apps.runs.services import lock_seat, member_card, start_run
+
+MAX_TEXT = 20_000
+
+_MENTION = re.compile(r"(?<![\w@])@")
+
+
+class AgentSwitchedOff(Conflict):
+    """The agent that was named is switched off."""
+
+    code = "agent_disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A message in its place, and what it set going: a run, a place in the line, or nothing."""
+
+    position: int
+    run: Run | None
+    queued: bool
+
+
+@transaction.atomic
+def post_message(*, room_id: Any, member: User, text: str) -> Posted:
+    """Say something in a room; the agent named with @, else the only one seated, answers."""
+    room = visible_room(room_id=room_id, user=member)
+    if room.closed_at is not None:
+        raise RoomClosed("This room is closed. It can be read, and nothing new can be said in it.")
+    _check_text(text)
+    slug = _addressed(list(seats_of(room)), text)
+    # The seat comes before the room in the order of locks, and the event locks the room.
+    seat = None if slug is None else lock_seat(room_id=room.pk, agent_slug=slug)
+    # Locked and looked at again: it may have been closed, or the member taken out, meanwhile.
+    lock_open_room(room.pk)
+    visible_room(room_id=room_id, user=member)
+    position = publish_event(
+        room_id=room.pk,
+        kind="message.posted",
+        actor=member,
+        data={"author": {"kind": "user", **member_card(member)}, "text": text},
+    )
+    if seat is None:
+        return Posted(position=position, run=None, queued=False)
+    started = start_run(seat=seat, member=member, text=text, position=position)
+    return Posted(position=position, run=started.run, queued=started.queued)
+
+
+def _check_text(text: str) -> None:
+    if not text.strip() or len(text) > MAX_TEXT or "\x00" in text:
+        raise Invalid(
+            f"A message has 1 to {MAX_TEXT:,} characters that are not all space, and no NUL.",
+            field="text",
+        )
+
+
+def _addressed(seats: list[Seat], text: str) -> str | None:
+    """Return the slug of the agent that a message is for, if it is for one."""
+    named = _named(seats, text)
+    if named is not None:
+        if not named.agent.enabled:
+            raise AgentSwitchedOff(f"{named.agent.name} is switched off.", field="text")
+        return named.agent.slug
+    only = [seat.agent for seat in seats if seat.agent.enabled] if len(seats) == 1 else []
+    return only[0].slug if only else None
+
+
+def _named(seats: list[Seat], text: str) -> Seat | None:
+    """Find the first seat that is named with @, by slug or by name; the longest name wins."""
+    calls = sorted(
+        ((word.casefold(), seat) for seat in seats for word in (seat.agent.slug, seat.agent.name)),
+        key=lambda pair: -len(pair[0]),
+    )
+    for mention in _MENTION.finditer(text):
+        rest = text[mention.end() : mention.end() + 100].casefold()
+        for word, seat in calls:
+            if rest.startswith(word) and not _goes_on(rest[len(word) :]):
+                return seat
+    return None
+
+
+def _goes_on(rest: str) -> bool:
+    """Say whether a name is only the beginning of a longer word, such as `@ada` in `@ada-two`."""
+    return bool(re.match(r"\w|-\w", rest))

@@ -1,0 +1,88 @@
+"""How is a saved version looked at and taken away?"""
+
+from __future__ import annotations
+
+import uuid
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.utils.http import content_disposition_header
+from django.views.decorators.clickjacking import xframe_options_sameorigin
+from django.views.decorators.http import require_safe
+
+from apps.accounts.models import User
+from apps.artifacts.models import Artifact, ArtifactVersion
+from apps.artifacts.selectors import body_of, visible_version
+from apps.web.doors import member_page
+from apps.web.rendering import show
+
+_ENDINGS = {
+    Artifact.Kind.MARKDOWN: "md",
+    Artifact.Kind.HTML: "html",
+    Artifact.Kind.SVG: "svg",
+    Artifact.Kind.TEXT: "txt",
+}
+_LANGUAGES = {
+    "python": "py", "javascript": "js", "typescript": "ts", "json": "json", "yaml": "yaml",
+    "css": "css", "sql": "sql", "bash": "sh", "shell": "sh", "rust": "rs", "go": "go",
+    "java": "java", "c": "c", "toml": "toml", "csv": "csv",
+}  # fmt: skip
+
+
+@require_safe
+@xframe_options_sameorigin
+@member_page
+def preview(
+    request: HttpRequest, member: User, artifact_id: uuid.UUID, number: int
+) -> HttpResponseBase:
+    """Show one version in a page of its own that may run nothing and reach nothing."""
+    version = visible_version(artifact_id=artifact_id, number=number, user=member)
+    shown = show(kind=version.artifact.kind, body=body_of(version))
+    if shown.as_it_is is not None:
+        response = HttpResponse(shown.as_it_is, content_type="text/html; charset=utf-8")
+    else:
+        theme = request.GET.get("theme")
+        response = render(
+            request,
+            "web/preview.html",
+            {
+                "shown": shown,
+                "version": version,
+                "theme": theme if theme in ("light", "dark") else "",
+            },
+        )
+    return _contained(response, policy=shown.policy)
+
+
+@require_safe
+@member_page
+def download(
+    request: HttpRequest, member: User, artifact_id: uuid.UUID, number: int
+) -> HttpResponseBase:
+    """Hand out one version as a file; no browser shows it in place."""
+    version = visible_version(artifact_id=artifact_id, number=number, user=member)
+    response = HttpResponse(body_of(version), content_type="application/octet-stream")
+    name = content_disposition_header(as_attachment=True, filename=_file_name(version))
+    response.headers["Content-Disposition"] = name or "attachment"
+    return _contained(response, policy="sandbox; default-src 'none'")
+
+
+def _contained(response: HttpResponse, *, policy: str) -> HttpResponse:
+    response.headers["Content-Security-Policy"] = policy
+    response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Cache-Control"] = "private, no-store"
+    return response
+
+
+def _file_name(version: ArtifactVersion) -> str:
+    artifact = version.artifact
+    kind = Artifact.Kind(artifact.kind)
+    ending = _ENDINGS.get(kind) or _LANGUAGES.get(artifact.language.lower(), "txt")
+    stem = "".join(c if c.isalnum() or c in " -_." else "-" for c in version.title)
+    stem = " ".join(stem.split()).strip(" .-")[:80] or "artifact"
+    if stem.lower().endswith(f".{ending}"):
+        stem = stem[: -len(ending) - 1]
+    return f"{stem} v{version.number}.{ending}"

@@ -1,0 +1,103 @@
+// The approval card in the timeline: four questions, the exact arguments, then the buttons.
+//
+// The card keeps its place and size while a pointer or the focus is in it, whatever happens
+// elsewhere; only when both have left does a decided card fold into its row.
+
+import { Decision, argumentsBox, factsList, loadRequest } from "../approval.js";
+import { attribute, fill, h, icon, say } from "../dom.js";
+import { problemNote, stateMark } from "../parts.js";
+import { decisionWords, timeLeft } from "../words.js";
+
+export class ApprovalCard {
+  constructor(approval, { me, agent, onFold, onGrown }) {
+    this.approval = approval;
+    this.me = me;
+    this.mine = approval.decider !== undefined && approval.decider.id === me.id;
+    this.onFold = onFold;
+    this.onGrown = onGrown;
+    this.decided = null;
+    this.title = h("h2", { id: `ask-${approval.id}` });
+    this.sub = h("span", { class: "xs m" });
+    this.left = h("span", { class: "left" });
+    this.inside = h("div", { class: "in" });
+    this.footer = h("footer");
+    this.element = h("section", {
+      class: "ask", tabindex: "0", "aria-labelledby": `ask-${approval.id}`, data: { approval: approval.id },
+      on: { keydown: (event) => this.key(event), mouseleave: () => this.leave(), focusout: () => setTimeout(() => this.leave()) },
+    }, h("header", null, icon("hand"), h("div", { class: "grow" }, this.title, this.sub), this.left), this.inside, this.footer);
+    this.element.card = this;
+    const who = agent ? agent.name : "An agent";
+    say(this.title, `${who} asks: ${approval.title || approval.tool}`);
+    say(this.sub, this.mine ? "Waiting for you. Others here can see this but not decide." : `Waiting for ${approval.decider ? approval.decider.name : "its member"}.`);
+    if (this.mine) {
+      this.decision = new Decision({ element: this.footer, onDecided: () => this.answered() });
+      this.load();
+    } else {
+      this.inside.remove();
+      fill(this.footer, h("span", { class: "sm m" }, "Only the person who asked the agent sees the arguments and decides."));
+    }
+    this.tick();
+  }
+
+  async load() {
+    // Grey bars of about the final size, so that nothing below moves when the text arrives.
+    fill(this.inside, [45, 90, 70, 100, 60].map((width) => h("span", { class: "skel late", style: `width:${width}%` })));
+    try {
+      this.detail = await loadRequest(this.approval.id);
+    } catch (problem) {
+      if (problem.status === undefined) throw problem;
+      fill(this.inside, problemNote(problem, () => this.load()));
+      return;
+    }
+    if (this.decided !== null) return;
+    fill(this.inside, factsList(this.detail), argumentsBox(this.detail),
+      this.detail.why ? h("p", { class: "xs m" }, this.detail.why) : null);
+    this.decision.show(this.detail);
+    if (!this.held) this.onGrown();
+  }
+
+  key(event) {
+    const field = event.target.closest("input, textarea, select");
+    if (event.key === "Escape" && this.decision && this.decision.back()) {
+      event.stopPropagation();
+      this.element.focus();
+      return;
+    }
+    if (field !== null || event.ctrlKey || event.metaKey || event.altKey || event.repeat || !this.decision) return;
+    if (this.decision.press(event.key.toLowerCase())) event.preventDefault();
+  }
+
+  answered() {
+    fill(this.footer, h("span", { class: "sm m late" }, "Your answer was sent."));
+  }
+
+  /** Take in what the room now knows. */
+  update(approval) {
+    if (approval.state === "pending" || this.decided !== null) return;
+    this.approval = approval;
+    this.decided = approval.state;
+    this.element.classList.add("still");
+    fill(this.footer, stateMark(decisionWords(approval.state, approval.by, this.me)), approval.comment ? h("span", { class: "sm m" }, `“${approval.comment}”`) : null);
+    this.left.replaceChildren();
+    say(this.sub, "Decided.");
+    this.leave();
+  }
+
+  /** Tell whether the card must stay as it is. */
+  get held() {
+    return this.element.matches(":hover, :focus-within");
+  }
+
+  leave() {
+    if (this.decided !== null && !this.held) this.onFold();
+  }
+
+  tick() {
+    if (this.decided !== null) return;
+    const left = timeLeft(this.approval.expires_at);
+    if (this.left.dataset.text === left.text) return;
+    this.left.dataset.text = left.text;
+    fill(this.left, icon("clock"), left.text);
+    attribute(this.left, "aria-label", left.text);
+  }
+}

@@ -1,0 +1,295 @@
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apps.domain.policy import (
+    RULES,
+    Admit,
+    ApprovalMode,
+    Ask,
+    Facts,
+    PolicyTree,
+    ReceiptState,
+    Refuse,
+    Repeat,
+    Verdict,
+    approval_mode,
+    decide,
+    may_ask,
+)
+from apps.domain.tooling import (
+    Capability,
+    CollaborationClass,
+    Effect,
+    EffectDomain,
+    Guard,
+    Reason,
+    RepeatPolicy,
+    Specification,
+    specify,
+)
+
+EMPTY = {"type": "object"}
+
+
+def tool(**changes: Any) -> Specification:
+    declaration: dict[str, Any] = {
+        "name": "tool",
+        "title": "Tool",
+        "description": "A tool.",
+        "input_schema": EMPTY,
+        "effect": Effect.WRITE,
+        "capability": Capability.ARTIFACTS_WRITE,
+        "guard": Guard.MEMBER_STORE,
+        "effect_domain": EffectDomain.OURS,
+        "collaboration": CollaborationClass.ACTOR_BOUND_WRITE,
+    }
+    return specify(**{**declaration, **changes})
+
+
+READS: dict[str, Any] = {
+    "effect": Effect.READ,
+    "capability": Capability.ARTIFACTS_READ,
+    "collaboration": CollaborationClass.ACTOR_BOUND_READ,
+}
+OUTSIDE: dict[str, Any] = {
+    "capability": Capability.PACKAGES_CALL,
+    "guard": Guard.EXTERNAL,
+    "effect_domain": EffectDomain.EXTERNAL,
+    "later": True,
+}
+OWN_WRITE = tool()
+OWN_READ = tool(**READS)
+PRIVATE_READ = tool(**{**READS, "collaboration": CollaborationClass.ACTOR_PRIVATE_READ})
+PACKAGE_WRITE = tool(**OUTSIDE)
+PACKAGE_READ = tool(**{**READS, **OUTSIDE})
+ISOLATED = tool(guard=Guard.ISOLATED, effect_domain=EffectDomain.EXTERNAL, later=True)
+SENSITIVE = tool(effect=Effect.SENSITIVE)
+STRANGER = tool(collaboration=CollaborationClass.UNKNOWN)
+ONCE = tool(repeat=RepeatPolicy.REDUNDANT)
+TOOLS = [
+    OWN_WRITE, OWN_READ, PRIVATE_READ, PACKAGE_WRITE, PACKAGE_READ, ISOLATED, SENSITIVE, STRANGER,
+    ONCE,
+]  # fmt: skip
+
+ALL = frozenset(Capability)
+FACTS = Facts(
+    member_active=True,
+    member_may_take_part=True,
+    member_permissions=ALL,
+    agent_enabled=True,
+    agent_ceiling=ALL,
+    granted_tools=frozenset({"tool"}),
+    in_catalog=True,
+    descriptor_digest_catalog="sha256:a",
+    descriptor_digest_now="sha256:a",
+    tool_enabled=True,
+    room_closed=False,
+    roster_is_actor_only=True,
+    run_state_ok=True,
+    fence_ok=True,
+    stop_requested=False,
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "mode"),
+    [
+        (OWN_WRITE, ApprovalMode.WRITE_GUARD),
+        (OWN_READ, ApprovalMode.PASS),
+        (PRIVATE_READ, ApprovalMode.PASS),
+        (PACKAGE_WRITE, ApprovalMode.ASK_EVERY_TIME),
+        (PACKAGE_READ, ApprovalMode.PASS),
+        (ISOLATED, ApprovalMode.LEASE),
+        (SENSITIVE, ApprovalMode.ASK_EVERY_TIME),
+    ],
+)
+def test_the_guard_decides_what_stands_before_an_effect(
+    spec: Specification, mode: ApprovalMode
+) -> None:
+    assert approval_mode(spec) is mode
+    assert may_ask(spec) is (mode is ApprovalMode.ASK_EVERY_TIME)
+    verdict = decide(spec, FACTS)
+    if mode is ApprovalMode.ASK_EVERY_TIME:
+        assert isinstance(verdict, Ask)
+        assert verdict.rule == "somebody_said_yes"
+        yes = decide(spec, replace(FACTS, approval=ReceiptState.APPROVED))
+        assert yes == Admit(mode, "nothing_refuses")
+    else:
+        assert verdict == Admit(mode, "nothing_refuses")
+
+
+@pytest.mark.parametrize(
+    ("change", "rule", "reason"),
+    [
+        ({"fence_ok": False}, "fence_is_current", Reason.STALE_FENCE),
+        ({"run_state_ok": False}, "run_is_live", Reason.RUN_OVER),
+        ({"stop_requested": True}, "nobody_stopped_it", Reason.STOPPED),
+        ({"room_closed": True}, "room_is_open", Reason.ROOM_CLOSED),
+        ({"member_active": False}, "member_is_active", Reason.PERMISSION_DENIED),
+        ({"member_may_take_part": False}, "member_takes_part", Reason.PERMISSION_DENIED),
+        ({"agent_enabled": False}, "agent_is_enabled", Reason.PERMISSION_DENIED),
+        ({"in_catalog": False}, "tool_is_in_catalog", Reason.OUTSIDE_CATALOG),
+        ({"descriptor_digest_now": "sha256:b"}, "descriptor_is_current", Reason.OUTSIDE_CATALOG),
+        ({"tool_enabled": False}, "tool_is_enabled", Reason.TOOL_DISABLED),
+        (
+            {"policy_tree": PolicyTree(denied=frozenset({"tool"}))},
+            "policy_tree_allows",
+            Reason.PERMISSION_DENIED,
+        ),
+        ({"agent_ceiling": frozenset()}, "agent_ceiling_covers", Reason.PERMISSION_DENIED),
+        ({"granted_tools": frozenset({"other"})}, "agent_was_granted", Reason.PERMISSION_DENIED),
+        ({"member_permissions": frozenset()}, "member_permissions_cover", Reason.PERMISSION_DENIED),
+        ({"approval": ReceiptState.DENIED}, "receipt_is_alive", Reason.APPROVAL_DENIED),
+        ({"approval": ReceiptState.EXPIRED}, "receipt_is_alive", Reason.APPROVAL_EXPIRED),
+        ({"approval": ReceiptState.SPENT}, "receipt_is_alive", Reason.RECEIPT_SPENT),
+        ({"approval": ReceiptState.FOREIGN}, "receipt_is_alive", Reason.APPROVAL_DENIED),
+    ],
+)
+def test_each_rule_refuses_in_its_own_name(
+    change: dict[str, Any], rule: str, reason: Reason
+) -> None:
+    verdict = decide(PACKAGE_READ, replace(FACTS, **change))
+    assert isinstance(verdict, Refuse)
+    assert (verdict.rule, verdict.reason) == (rule, reason)
+
+
+MAY_BE_ABSENT = {"approval", "repeat_of", "roster_is_actor_only"}
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(Facts) if f.name not in MAY_BE_ABSENT])
+def test_an_unknown_is_a_refusal(name: str) -> None:
+    assert isinstance(decide(PACKAGE_READ, replace(FACTS, **{name: None})), Refuse)
+
+
+@pytest.mark.parametrize("alone", [False, None])
+def test_a_private_read_needs_an_empty_room(alone: bool | None) -> None:
+    verdict = decide(PRIVATE_READ, replace(FACTS, roster_is_actor_only=alone))
+    assert isinstance(verdict, Refuse)
+    assert verdict.rule == "room_admits"
+    assert isinstance(decide(PRIVATE_READ, FACTS), Admit)
+
+
+def test_a_tool_that_says_nothing_about_rooms_stays_out() -> None:
+    verdict = decide(STRANGER, FACTS)
+    assert isinstance(verdict, Refuse)
+    assert (verdict.rule, verdict.reason) == ("room_admits", Reason.NOT_ADMITTED_HERE)
+
+
+def test_only_package_tools_need_a_grant_of_their_own() -> None:
+    facts = replace(FACTS, granted_tools=frozenset())
+    assert isinstance(decide(OWN_WRITE, facts), Admit)
+    assert isinstance(decide(PACKAGE_READ, facts), Refuse)
+
+
+def test_a_redundant_write_hands_back_the_earlier_one() -> None:
+    assert decide(ONCE, replace(FACTS, repeat_of="7")) == Repeat("7", "repeat_is_redundant")
+    assert isinstance(decide(OWN_WRITE, replace(FACTS, repeat_of="7")), Admit)
+    assert isinstance(
+        decide(ONCE, replace(FACTS, repeat_of="7", agent_ceiling=frozenset())), Refuse
+    )
+
+
+def test_a_pending_question_keeps_asking_even_where_none_was_needed() -> None:
+    for spec in (OWN_WRITE, PACKAGE_WRITE):
+        assert isinstance(decide(spec, replace(FACTS, approval=ReceiptState.PENDING)), Ask)
+
+
+def test_nobody_is_asked_about_a_call_that_may_not_happen() -> None:
+    for name in ("member_active", "tool_enabled", "fence_ok"):
+        assert isinstance(decide(PACKAGE_WRITE, replace(FACTS, **{name: False})), Refuse)
+
+
+def test_rules_have_names_of_their_own() -> None:
+    names = [rule.name for rule in RULES]
+    assert len(set(names)) == len(names)
+
+
+yes_no_unknown = st.sampled_from([True, True, True, False, None])
+capabilities = st.none() | st.frozensets(st.sampled_from(list(Capability)))
+digests = st.sampled_from(["sha256:a", "sha256:a", "sha256:b", None])
+facts_of = st.builds(
+    Facts,
+    member_active=yes_no_unknown,
+    member_may_take_part=yes_no_unknown,
+    member_permissions=capabilities | st.just(ALL),
+    agent_enabled=yes_no_unknown,
+    agent_ceiling=capabilities | st.just(ALL),
+    granted_tools=st.none() | st.frozensets(st.sampled_from(["tool", "other"])),
+    in_catalog=yes_no_unknown,
+    descriptor_digest_catalog=digests,
+    descriptor_digest_now=digests,
+    tool_enabled=yes_no_unknown,
+    room_closed=st.sampled_from([False, False, True, None]),
+    roster_is_actor_only=yes_no_unknown,
+    run_state_ok=yes_no_unknown,
+    fence_ok=yes_no_unknown,
+    stop_requested=st.sampled_from([False, False, True, None]),
+    policy_tree=st.none() | st.builds(PolicyTree, st.frozensets(st.just("tool"))),
+    approval=st.none() | st.sampled_from(list(ReceiptState)),
+    repeat_of=st.none() | st.just("7"),
+)
+
+
+def reach(verdict: Verdict) -> int:
+    """How far a verdict lets a call go."""
+    return {Refuse: 0, Ask: 1, Repeat: 2, Admit: 2}[type(verdict)]
+
+
+LESS: dict[str, Any] = {
+    "member_active": [False, None],
+    "member_may_take_part": [False, None],
+    "agent_enabled": [False, None],
+    "in_catalog": [False, None],
+    "tool_enabled": [False, None],
+    "run_state_ok": [False, None],
+    "fence_ok": [False, None],
+    "roster_is_actor_only": [False, None],
+    "room_closed": [True, None],
+    "stop_requested": [True, None],
+    "member_permissions": [frozenset(), None],
+    "agent_ceiling": [frozenset(), None],
+    "granted_tools": [frozenset(), None],
+    "policy_tree": [PolicyTree(frozenset({"tool"})), None],
+    "descriptor_digest_now": ["sha256:other", None],
+}
+
+
+@given(st.sampled_from(TOOLS), facts_of, st.data())
+@settings(deadline=None, max_examples=400)
+def test_taking_something_away_never_lets_more_happen(
+    spec: Specification, facts: Facts, data: st.DataObject
+) -> None:
+    name = data.draw(st.sampled_from(sorted(LESS)))
+    less = replace(facts, **{name: data.draw(st.sampled_from(LESS[name]))})
+    assert reach(decide(spec, less)) <= reach(decide(spec, facts))
+
+
+@given(st.sampled_from(TOOLS), facts_of, st.data())
+@settings(deadline=None, max_examples=400)
+def test_taking_one_capability_or_grant_away_never_lets_more_happen(
+    spec: Specification, facts: Facts, data: st.DataObject
+) -> None:
+    name = data.draw(st.sampled_from(["member_permissions", "agent_ceiling", "granted_tools"]))
+    held = getattr(facts, name)
+    if held:
+        taken = data.draw(st.sampled_from(sorted(held)))
+        less = replace(facts, **{name: held - {taken}})
+        assert reach(decide(spec, less)) <= reach(decide(spec, facts))
+
+
+@given(st.sampled_from(TOOLS), facts_of)
+@settings(deadline=None, max_examples=400)
+def test_a_call_goes_ahead_only_with_every_authority(spec: Specification, facts: Facts) -> None:
+    if isinstance(decide(spec, facts), Refuse):
+        return
+    assert facts.fence_ok
+    assert facts.member_active
+    assert facts.agent_enabled
+    assert facts.in_catalog
+    assert spec.capability in (facts.agent_ceiling or ())
+    assert spec.capability in (facts.member_permissions or ())
+    assert facts.room_closed is False

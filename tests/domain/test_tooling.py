@@ -1,0 +1,239 @@
+from typing import Any
+
+import pytest
+
+from apps.domain.tooling import (
+    BadSpecification,
+    Capability,
+    CollaborationClass,
+    DeclaredEffect,
+    Descriptor,
+    Effect,
+    EffectDomain,
+    EffectKind,
+    Guard,
+    NameTaken,
+    Registry,
+    RepeatPolicy,
+    Risk,
+    Specification,
+    catalog_digest,
+    descriptor_digest,
+    project_schema,
+    specify,
+)
+
+INPUT = {
+    "type": "object",
+    "properties": {
+        "title": {"type": "string", "maxLength": 200},
+        "body": {"type": "string", "maxLength": 100_000},
+        "count": {"type": "integer"},
+    },
+    "required": ["title"],
+    "additionalProperties": False,
+}
+
+
+def make(**changes: Any) -> Specification:
+    declaration: dict[str, Any] = {
+        "name": "create_note",
+        "title": "Create a note",
+        "description": "Makes a note.",
+        "input_schema": INPUT,
+        "effect": Effect.WRITE,
+        "capability": Capability.ARTIFACTS_WRITE,
+        "guard": Guard.MEMBER_STORE,
+        "effect_domain": EffectDomain.OURS,
+        "collaboration": CollaborationClass.ACTOR_BOUND_WRITE,
+    }
+    return specify(**{**declaration, **changes})
+
+
+READ: dict[str, Any] = {
+    "effect": Effect.READ,
+    "capability": Capability.ARTIFACTS_READ,
+    "collaboration": CollaborationClass.ACTOR_BOUND_READ,
+}
+WRITES = (DeclaredEffect(EffectKind.WRITES, "notes"),)
+DERIVED = (DeclaredEffect(EffectKind.WRITES, "derived:index"),)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"previewed_argument": "body"},
+        {"side_effects": WRITES, "repeat": RepeatPolicy.REDUNDANT},
+        {**READ, "parallel_safe": True, "side_effects": (DeclaredEffect(EffectKind.READS),)},
+        {**READ, "side_effects": DERIVED},
+        {"timeout_s": 240, "argument_cap": 8 * 1024 * 1024, "aliases": ("note", "add_note")},
+        {"description": "x" * 4000},
+        {"guard": Guard.EXTERNAL, "effect_domain": EffectDomain.EXTERNAL, "later": True},
+        {"guard": Guard.ISOLATED, "effect_domain": EffectDomain.EXTERNAL, "later": True},
+        {"output_schema": {"type": "string"}, "risk": "high"},
+    ],
+)
+def test_an_honest_declaration_is_accepted(changes: dict[str, Any]) -> None:
+    assert make(**changes).name == "create_note"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"name": "create note"}, "name"),
+        ({"name": "n" * 65}, "name"),
+        ({"name": ""}, "name"),
+        ({"name": "create_note\n"}, "name"),
+        ({"title": " "}, "title"),
+        ({"title": "a\nb"}, "title"),
+        ({"description": " \n"}, "description"),
+        ({"description": "x" * 4001}, "description"),
+        ({"description": "😀" * 2001}, "description"),
+        ({"source": ""}, "source"),
+        ({"version": ""}, "version"),
+        ({"aliases": ("create_note",)}, "aliases"),
+        ({"aliases": ("a", "a")}, "aliases"),
+        ({"aliases": ("a b",)}, "aliases"),
+        ({"effect": "delete"}, "effect"),
+        ({"capability": "artifacts.everything"}, "capability"),
+        ({"guard": "none"}, "guard"),
+        ({"risk": "none"}, "risk"),
+        ({"input_schema": {}}, "input_schema/type"),
+        ({"input_schema": {"type": "object", "maxlenght": 1}}, "input_schema/maxlenght"),
+        ({"output_schema": {"$ref": "http://x.test/"}}, "output_schema/$ref"),
+        ({"argument_cap": 0}, "argument_cap"),
+        ({"argument_cap": 8 * 1024 * 1024 + 1}, "argument_cap"),
+        ({"timeout_s": 0}, "timeout_s"),
+        ({"timeout_s": 241}, "timeout_s"),
+        ({"timeout_s": float("nan")}, "timeout_s"),
+        ({"previewed_argument": "count"}, "previewed_argument"),
+        ({"previewed_argument": "none"}, "previewed_argument"),
+        ({"parallel_safe": True}, "parallel_safe"),
+        ({**READ, "side_effects": WRITES}, "effect"),
+        ({**READ, "side_effects": (DeclaredEffect(EffectKind.DELETES, "derived:x"),)}, "effect"),
+        ({**READ, "side_effects": DERIVED, "parallel_safe": True}, "parallel_safe"),
+        ({**READ, "repeat": RepeatPolicy.REDUNDANT}, "repeat"),
+        ({"capability": Capability.ARTIFACTS_READ}, "capability"),
+        ({"effect": Effect.SENSITIVE, "capability": Capability.DOCS_READ}, "capability"),
+        ({"guard": Guard.EXTERNAL}, "effect_domain"),
+        ({"effect_domain": EffectDomain.EXTERNAL}, "effect_domain"),
+        ({"guard": Guard.EXTERNAL, "effect_domain": EffectDomain.EXTERNAL}, "later"),
+        ({"collaboration": CollaborationClass.ACTOR_PRIVATE_READ}, "collaboration"),
+        ({**READ, "collaboration": CollaborationClass.ACTOR_BOUND_WRITE}, "collaboration"),
+        ({"side_effects": (DeclaredEffect(EffectKind.WRITES, ""),)}, "side_effects"),
+        ({"side_effects": WRITES * 33}, "side_effects"),
+    ],
+)
+def test_a_false_declaration_is_refused_by_field(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(BadSpecification) as caught:
+        make(**changes)
+    assert caught.value.field == field
+    assert len(str(caught.value)) < 500
+
+
+def test_schemas_are_handed_out_as_copies() -> None:
+    given = {"type": "object", "properties": {"a": {"type": "string"}}}
+    spec = make(input_schema=given)
+    before = spec.digest
+    given["properties"] = {}
+    spec.input_schema["properties"]["a"]["type"] = "integer"
+    spec.descriptor().input_schema.clear()
+    assert spec.digest == before
+    assert spec.input_schema["properties"] == {"a": {"type": "string"}}
+
+
+def test_a_model_never_sees_a_bound_of_2000_or_more_and_the_call_still_keeps_it() -> None:
+    spec = make()
+    shown = spec.descriptor().input_schema["properties"]
+    assert shown["body"] == {"type": "string"}
+    assert shown["title"] == {"type": "string", "maxLength": 200}
+    assert spec.argument_errors({"title": "t", "body": "x" * 100_001})[0].rule == "maxLength"
+    assert spec.argument_errors({"title": "t", "body": "x"}) == []
+
+
+def test_only_bounds_are_stripped_and_only_where_they_are_bounds() -> None:
+    schema = {
+        "properties": {
+            "maxLength": {"type": "integer", "maximum": 5000},
+            "a": {"items": {"maxItems": 2000, "minItems": 1999}},
+        },
+        "const": {"maxLength": 5000},
+        "default": {"maxItems": 5000},
+        "maxProperties": 2000.0,
+        "$defs": {"x": {"anyOf": [{"minLength": 9000}, True]}},
+    }
+    assert project_schema(schema) == {
+        "properties": {
+            "maxLength": {"type": "integer", "maximum": 5000},
+            "a": {"items": {"minItems": 1999}},
+        },
+        "const": {"maxLength": 5000},
+        "default": {"maxItems": 5000},
+        "$defs": {"x": {"anyOf": [{}, True]}},
+    }
+    assert schema["maxProperties"] == 2000.0
+
+
+def test_a_catalog_is_bound_to_what_models_see() -> None:
+    first, second = make(), make(name="other")
+    catalog = catalog_digest([first.descriptor(), second.descriptor()])
+    assert catalog == catalog_digest([second.descriptor(), first.descriptor()])
+    assert catalog != catalog_digest([first.descriptor()])
+    changed = make(description="Makes a note!")
+    assert catalog != catalog_digest([changed.descriptor(), second.descriptor()])
+    assert first.descriptor_digest == descriptor_digest(first.descriptor())
+    assert first.descriptor_digest == make(title="Another", risk=Risk.HIGH).descriptor_digest
+
+
+def test_a_descriptor_survives_being_stored() -> None:
+    descriptor = make().descriptor()
+    assert Descriptor.from_dict(descriptor.as_dict()) == descriptor
+
+
+def test_a_name_is_taken_once() -> None:
+    registry = Registry()
+    registry.register(make(aliases=("note",)))
+    for taken in (
+        make(),
+        make(name="note"),
+        make(name="other", aliases=("note",)),
+        make(name="other", aliases=("create_note",)),
+    ):
+        with pytest.raises(NameTaken):
+            registry.register(taken)
+    assert list(registry.snapshot()) == ["create_note"]
+
+
+def test_replacing_is_explicit_and_takes_the_old_aliases_along() -> None:
+    registry = Registry()
+    registry.register(make(aliases=("note",)))
+    before = registry.snapshot()
+    registry.register(make(aliases=("memo",)), replace=True)
+    assert registry.get("note") is None
+    assert registry.get("memo") is registry.get("create_note")
+    assert before["create_note"].aliases == ("note",)
+    with pytest.raises(NameTaken):
+        registry.register(make(name="other", aliases=("memo",)), replace=True)
+
+
+def test_removing_takes_name_and_aliases() -> None:
+    registry = Registry()
+    registry.register(make(aliases=("note",)))
+    registry.remove("create_note")
+    assert registry.get("note") is None
+    assert dict(registry.snapshot()) == {}
+    with pytest.raises(KeyError):
+        registry.remove("create_note")
+
+
+def test_only_whole_specifications_are_registered() -> None:
+    with pytest.raises(TypeError):
+        Registry().register(print)  # type: ignore[arg-type]
+
+
+def test_a_snapshot_cannot_be_changed() -> None:
+    registry = Registry()
+    registry.register(make())
+    with pytest.raises(TypeError):
+        registry.snapshot()["x"] = make()  # type: ignore[index]

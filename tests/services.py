@@ -1,0 +1,34 @@
+"""The services that tests run against: nothing starts until a test needs it."""
+
+import atexit
+import os
+
+from kaizen.supervisor.throwaway import Throwaway
+
+_services: Throwaway | None = None
+
+
+def begin() -> None:
+    """Give the settings an environment, before Django looks for one."""
+    global _services
+    if _services is not None:
+        return
+    _services = Throwaway()
+    atexit.register(_services.stop)
+    os.environ.update(_services.environment())
+    # Tests speak plain HTTP on loopback, and never to a real model.
+    os.environ["KAIZEN_ALLOWED_HOSTS"] = "127.0.0.1,localhost,testserver"
+    os.environ["KAIZEN_ORIGINS"] = "http://testserver,http://localhost,http://127.0.0.1"
+    os.environ["KAIZEN_INSECURE_HTTP"] = "1"
+    os.environ["KAIZEN_REHEARSAL"] = "1"
+    os.environ["KAIZEN_LOG_LEVEL"] = "WARNING"
+    for name in ("KAIZEN_MODEL_URL", "KAIZEN_MODEL_NAME", "KAIZEN_MODEL_KEY", "KAIZEN_DEBUG"):
+        os.environ.pop(name, None)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "kaizen.settings"
+
+
+def start() -> None:
+    """Start PostgreSQL and Valkey, once for the session."""
+    if _services is None:
+        raise RuntimeError("tests.services.begin() has not run.")
+    _services.start()
