@@ -16,7 +16,12 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
     (
         "Review",
         (
-            ("Review queue", "inbox", "proposals.packageproposal", "Decide on what authors sent in"),
+            (
+                "Review queue",
+                "inbox",
+                "proposals.packageproposal",
+                "Decide on what authors sent in",
+            ),
             ("Packages", "deployed_code", "packages.package", "What is admitted, and its switch"),
             ("Agents", "smart_toy", "agents.agent", "Who acts, and how far each may reach"),
         ),
@@ -61,9 +66,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     return groups
 
 
-def _item(
-    words: str, icon: str, model: str, about: str, badges: dict[str, int]
-) -> dict[str, Any]:
+def _item(words: str, icon: str, model: str, about: str, badges: dict[str, int]) -> dict[str, Any]:
     link = reverse(f"admin:{model.replace('.', '_')}_changelist")
     item: dict[str, Any] = {"title": words, "icon": icon, "link": link, "about": about}
     if badges.get(model):
