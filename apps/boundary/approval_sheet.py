@@ -40,6 +40,7 @@ class ApprovalSheet:
     as_whom: str
     effect: str
     undo: str
+    undoable: bool
     comes_from: str
 
 
@@ -56,6 +57,7 @@ def approval_sheet(*, approval_id: Any, decider: User) -> ApprovalSheet:
         as_whom=f"{call.run.agent.name}, for {call.run.member.name}",
         effect=_effect(spec),
         undo=_undo(spec),
+        undoable=spec is not None and _is_undoable(spec),
         comes_from=spec.source if spec is not None else "",
     )
 
@@ -88,6 +90,8 @@ def _undo(spec: Specification | None) -> str:
         return _UNKNOWN
     if spec.effect is Effect.READ:
         return "There is nothing to undo."
-    if spec.effect_domain is EffectDomain.EXTERNAL:
-        return "Kaizen cannot undo it."
-    return "Yes: earlier versions stay."
+    return "Yes: earlier versions stay." if _is_undoable(spec) else "Kaizen cannot undo it."
+
+
+def _is_undoable(spec: Specification) -> bool:
+    return spec.effect_domain is not EffectDomain.EXTERNAL

@@ -12,15 +12,16 @@ export function loadRequest(id) {
   return api("GET", `approvals/${id}`);
 }
 
-/** The four questions as a list of `{name, icon, main, side, bad, tags}`. */
+/** The four questions as a list of `{name, icon, main, side, tone, bad}`. */
 export function questionsOf(detail) {
+  const { about } = detail;
   const effect = effectWords(detail.effect);
-  const undo = detail.undoable === true ? "Yes" : detail.undoable === false ? "No" : "Not known";
+  const lasting = detail.effect !== "read" && !about.undoable;
   return [
-    { name: "Where to", icon: "globe", main: detail.where_to },
-    { name: "As whom", icon: "user", main: detail.as_whom },
-    { name: "Effect", icon: effect.icon, main: effect.word, tone: effect.tone, side: (detail.effects || []).join(", "), words: detail.effects || [] },
-    { name: "Undo", icon: detail.undoable ? "undo" : "noundo", main: undo, side: detail.undo, bad: detail.undoable !== true },
+    { name: "Where to", icon: "globe", main: about.where },
+    { name: "As whom", icon: "user", main: about.as_whom },
+    { name: "Effect", icon: effect.icon, main: effect.word, tone: effect.tone, side: about.effect },
+    { name: "Undo", icon: lasting ? "noundo" : "undo", main: about.undo, bad: lasting },
   ];
 }
 
@@ -30,11 +31,9 @@ export function factsList(detail) {
     let answer = h("b", { class: "md" }, question.main);
     if (question.name === "Effect") {
       answer = h("span", { class: "row wrap" },
-        h("span", { class: `tag ${question.tone}` }, icon(question.icon), question.main),
-        question.words.map((word) => h("span", { class: "tag" }, word)));
+        h("span", { class: `tag ${question.tone}` }, icon(question.icon), question.main), h("span", { class: "m" }, question.side));
     } else if (question.name === "Undo") {
-      const text = question.side ? `${question.main}. ${question.side}` : `${question.main}.`;
-      answer = h("span", { class: `row top${question.bad ? " bad-text" : ""}` }, icon(question.icon), h("span", null, text));
+      answer = h("span", { class: `row top${question.bad ? " bad-text" : ""}` }, icon(question.icon), h("span", null, question.main));
     }
     return [h("dt", null, question.name), h("dd", null, answer)];
   });
@@ -60,7 +59,7 @@ export function argumentsBox(detail, { json = false } = {}) {
   const body = json
     ? h("pre", null, JSON.stringify(detail.arguments, null, 2))
     : rowsOf(detail.arguments, "").map(([name, value]) => h("div", { class: "a" }, h("span", null, name), h("span", null, value)));
-  const maker = detail.package ? `${detail.package.name} ${detail.package.version}` : null;
+  const maker = detail.about && detail.about.comes_from;
   return h("div", { class: "args", role: "group", "aria-label": "Exact arguments" },
     h("div", { class: "long", tabindex: "0" }, body),
     h("footer", null,

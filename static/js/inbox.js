@@ -55,6 +55,11 @@ function nothingOpen() {
     h("span", null, waiting ? "What an agent wants to do, with every argument, appears here." : "Requests from your agents appear here.")));
 }
 
+function roomName(detail) {
+  const item = items().find((one) => one.dataset.id === detail.id);
+  return (item && item.dataset.room) || "its room";
+}
+
 function quad(detail) {
   return h("div", { class: "quad" }, questionsOf(detail).map((question) => h("div", null,
     h("span", { class: "eyebrow" }, icon(question.icon), question.name),
@@ -80,7 +85,7 @@ function render(detail) {
   const act = h("div", { class: "act" });
   const buttons = h("div", { class: "row wrap grow" });
   const top = h("div", { class: "row sm m" }, agentPicture(detail.agent, { small: true }),
-    h("span", { class: "grow" }, `${detail.agent.name}, acting as you in `, h("a", { href: `/rooms/${detail.room.id}/`, style: "text-decoration:underline" }, detail.room.name)),
+    h("span", { class: "grow" }, `${detail.agent.name}, acting as you in `, h("a", { class: "under", href: `/rooms/${detail.room}/` }, roomName(detail))),
     pending ? h("span", { class: "tag wait", data: { until: detail.expires_at } }, icon("clock"), h("span", null, left.text)) : null);
   fill(view, h("div", { class: "req" }, top,
     h("h2", { class: "t", tabindex: "-1" }, detail.title || detail.tool),
@@ -90,8 +95,7 @@ function render(detail) {
     act));
   view.scrollTop = 0;
   if (!pending) {
-    const by = detail.decided_by || null;
-    fill(act, stateMark(decisionWords(detail.state, by, page.me)), detail.comment ? h("span", { class: "sm m" }, `“${detail.comment}”`) : null);
+    fill(act, stateMark(decisionWords(detail.state, page.me, page.me)), detail.comment ? h("span", { class: "sm m" }, `“${detail.comment}”`) : null);
     return;
   }
   fill(act, buttons, h("span", { class: "xs f nw keys" }, h("kbd", null, "J"), " ", h("kbd", null, "K"), " next, previous"));

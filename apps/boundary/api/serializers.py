@@ -96,6 +96,7 @@ class AboutSerializer(serializers.Serializer):
     as_whom = serializers.CharField(help_text="In whose name.")
     effect = serializers.CharField(help_text="What it does.")
     undo = serializers.CharField(help_text="Whether it can be taken back.")
+    undoable = serializers.BooleanField(help_text="The same as a fact; a read needs no undoing.")
     comes_from = serializers.CharField(help_text="Where the tool comes from.")
 
 
@@ -114,7 +115,7 @@ class ApprovalDetailSerializer(ApprovalSerializer):
         return sheet.arguments
 
     @extend_schema_field(AboutSerializer)
-    def get_about(self, request: ApprovalRequest) -> dict[str, str]:
+    def get_about(self, request: ApprovalRequest) -> dict[str, Any]:
         """Answer the four questions."""
         return dict(AboutSerializer(self.context["sheet"]).data)
 

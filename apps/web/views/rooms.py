@@ -12,12 +12,14 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
 from apps.accounts.models import User
-from apps.core.errors import Invalid, NotFound
+from apps.core.errors import Invalid
 from apps.rooms.models import Room
+from apps.rooms.selectors import visible_room
 from apps.rooms.services import create_room
 from apps.web.doors import member_page
 from apps.web.forms import NewRoom
 from apps.web.selectors import listed_rooms
+from apps.web.snapshot import room_snapshot
 
 PAGE = 30
 
@@ -50,9 +52,7 @@ def new_room(request: HttpRequest, member: User) -> HttpResponseBase:
 @member_page
 def room(request: HttpRequest, member: User, room_id: uuid.UUID) -> HttpResponseBase:
     """Show one room: its conversation and what is being made in it."""
-    found = Room.objects.visible_to(member).filter(pk=room_id).first()
-    if found is None:
-        raise NotFound("There is no such room.")
+    found = visible_room(room_id=room_id, user=member)
     return render(
         request,
         "web/room.html",
@@ -64,4 +64,7 @@ def _page_data(room: Room, member: User) -> dict[str, Any]:
     return {
         "room": {"id": str(room.pk), "name": room.name, "closed": room.closed_at is not None},
         "me": {"id": member.pk, "username": member.username, "name": member.name},
+        # The first paint needs no socket; the socket then goes on behind this position.
+        "position": room.position,
+        "snapshot": room_snapshot(room, member),
     }

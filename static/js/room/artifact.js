@@ -96,7 +96,7 @@ export class ArtifactPane {
     if (this.subject.artifact === artifact.id && !(this.notice && this.notice.artifact === artifact.id)) {
       this.version = null;
       const by = artifact.by || {};
-      const who = by.agent ? `By ${by.agent.name}${by.member ? ` for ${by.member.name}` : ""}` : by.member ? `By ${by.member.name}` : "";
+      const who = by.agent ? `By ${by.agent}${by.member ? ` for ${by.member.name}` : ""}` : by.member ? `By ${by.member.name}` : "";
       this.notice = { tone: "ok", icon: "ok", title: `Saved as version ${artifact.head}.`, text: who, artifact: artifact.id };
     }
   }
@@ -149,7 +149,7 @@ export class ArtifactPane {
     attribute(this.download, "href", `/artifacts/${artifact.id}/versions/${shown}/download`);
     const rows = this.versionsOf(artifact);
     const row = rows && rows.find((one) => one.number === shown);
-    const by = row ? ` by ${row.agent || row.author.name}` : "";
+    const by = row ? ` by ${row.agent_name || row.author.name}` : "";
     say(this.info, `${kindWord(artifact.kind, artifact.language)} · ${size(row ? row.size : artifact.size)} · v${shown}${by}`);
     this.paintVersions(artifact, null);
     this.paintSaved(artifact, shown);
@@ -234,7 +234,7 @@ export class ArtifactPane {
     const buttons = [];
     for (let number = first; number <= artifact.head; number += 1) {
       const row = byNumber.get(number);
-      const picture = row && (row.agent ? agentPicture({ slug: row.agent, name: row.agent }, { small: true }) : person(row.author, { small: true }));
+      const picture = row && (row.agent_name ? agentPicture({ slug: row.agent_name.toLowerCase(), name: row.agent_name }, { small: true }) : person(row.author, { small: true }));
       buttons.push(h("button", {
         type: "button", "aria-current": number === shown ? "true" : null,
         on: { click: () => { this.version = number; this.pinned = true; this.notice = null; this.paint(this.store.state); } },

@@ -5,16 +5,16 @@
 
 import { Decision, argumentsBox, factsList, loadRequest } from "../approval.js";
 import { attribute, fill, h, icon, say } from "../dom.js";
-import { problemNote } from "../parts.js";
+import { problemNote, stateMark } from "../parts.js";
 import { decisionWords, timeLeft } from "../words.js";
-import { stateMark } from "../parts.js";
 
 export class ApprovalCard {
-  constructor(approval, { me, agent, onFold }) {
+  constructor(approval, { me, agent, onFold, onGrown }) {
     this.approval = approval;
     this.me = me;
     this.mine = approval.decider !== undefined && approval.decider.id === me.id;
     this.onFold = onFold;
+    this.onGrown = onGrown;
     this.decided = null;
     this.title = h("h2", { id: `ask-${approval.id}` });
     this.sub = h("span", { class: "xs m" });
@@ -53,6 +53,7 @@ export class ApprovalCard {
     fill(this.inside, factsList(this.detail), argumentsBox(this.detail),
       this.detail.why ? h("p", { class: "xs m" }, this.detail.why) : null);
     this.decision.show(this.detail);
+    if (!this.held) this.onGrown();
   }
 
   key(event) {

@@ -8,8 +8,15 @@ const EVERY = 150;
 // The frame's own policy, first in the document, so that nothing written after it can widen it.
 const POLICY = '<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'; img-src data:"><style>body{margin:1.5rem;font:14px/1.6 system-ui,sans-serif;background:#fff;color:#23211f}svg{max-width:100%;height:auto}</style>';
 
-function sandboxed(title) {
-  return h("iframe", { sandbox: "", referrerpolicy: "no-referrer", title });
+// Links of a cleaned page may open a page of their own; nothing else is ever allowed.
+function sandboxed(title, links = false) {
+  return h("iframe", { sandbox: links ? "allow-popups allow-popups-to-escape-sandbox" : "", referrerpolicy: "no-referrer", title });
+}
+
+// The innermost element that ends where the text ends, so that the caret stands behind the last letter.
+function endOf(element) {
+  const last = [...element.childNodes].filter((node) => node.nodeType === 1 || node.data.trim()).pop();
+  return last && last.nodeType === 1 && last.tagName !== "HR" ? endOf(last) : element;
 }
 
 /** The preview area: one saved version, or text that grows. */
@@ -31,7 +38,7 @@ export class Frame {
     if (this.shown === url) return;
     this.clear();
     this.shown = url;
-    const frame = sandboxed(title);
+    const frame = sandboxed(title, kind === "markdown");
     if (kind === "html" || kind === "svg") frame.classList.add("white");
     const before = [...this.paper.children];
     const settle = () => {
@@ -82,9 +89,7 @@ export class Frame {
     const caret = done ? null : h("span", { class: "caret" });
     if (kind === "markdown") {
       fill(sheet, markdown(text));
-      let last = sheet;
-      while (last.lastElementChild && !["BR", "HR"].includes(last.lastElementChild.tagName)) last = last.lastElementChild;
-      if (caret) (last.tagName === "TABLE" ? sheet : last).append(caret);
+      if (caret) endOf(sheet).append(caret);
     } else {
       fill(sheet, h(kind === "code" ? "pre" : "div", { class: "plain" }, text, caret));
     }

@@ -104,7 +104,9 @@ function paintWorking(state) {
   working.hidden = runs.length === 0;
   const run = mine[0] || runs[0];
   const waits = run && Object.values(state.approvals).some((one) => one.run === run.id && one.state === "pending");
-  const seen = JSON.stringify([run, runs.length, hidden.length, waits, state.room.closed]);
+  const me = state.participants.find((one) => one.id === state.me.id);
+  const stoppable = mine.length > 0 || (me !== undefined && me.role === "owner");
+  const seen = JSON.stringify([run, runs.length, hidden.length, waits, stoppable]);
   if (working.seen === seen) return;
   working.seen = seen;
   if (!run) return;
@@ -115,7 +117,8 @@ function paintWorking(state) {
     run.state === "parked" && waits ? h("span", { class: "ico wait" }, icon("hand")) : h("span", { class: "pulse" }),
     h("span", { class: "grow clip" }, words + others),
     hidden.length ? h("button", { class: "btn s wait", type: "button", on: { click: () => showCard(hidden[0]) } }, icon("hand"), `${hidden.length} waits for you`) : null,
-    mine.length ? h("button", { class: "btn s danger", type: "button", "aria-label": `Stop ${run.agent.name}`, on: { click: () => stop(run.id) } }, icon("stop"), "Stop ", h("kbd", { "aria-hidden": "true" }, "Esc")) : null);
+    stoppable ? h("button", { class: "btn s danger", type: "button", "aria-label": `Stop ${run.agent.name}`, on: { click: () => stop(run.id) } },
+      icon("stop"), "Stop ", mine.length ? h("kbd", { "aria-hidden": "true" }, "Esc") : null) : null);
 }
 
 function showCard(card) {

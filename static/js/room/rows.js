@@ -85,7 +85,7 @@ export class CallRow {
       const effect = effectWords(detail.effect);
       fill(this.inside,
         h("div", { class: "row" }, h("span", { class: `tag ${effect.tone}` }, icon(effect.icon), effect.word)),
-        detail.arguments ? argumentsBox({ ...detail, arguments_digest: detail.arguments_digest || "" }) : null,
+        detail.arguments ? argumentsBox(detail) : null,
         detail.projection !== undefined && detail.projection !== null
           ? h("div", null, h("b", { class: "b" }, "What came back"), h("div", { class: "args" }, h("pre", { class: "long", tabindex: "0" },
             typeof detail.projection === "string" ? detail.projection : JSON.stringify(detail.projection, null, 2))))

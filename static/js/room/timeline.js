@@ -124,7 +124,7 @@ export class Timeline {
     const known = this.cards.get(approval.id);
     if (approval.state === "pending") {
       if (known) return known;
-      const card = new ApprovalCard(approval, { me: this.store.state.me, agent, onFold: () => this.store.paint() });
+      const card = new ApprovalCard(approval, { me: this.store.state.me, agent, onFold: () => this.store.paint(), onGrown: () => this.following && this.jump() });
       this.cards.set(approval.id, card);
       return card;
     }
