@@ -112,8 +112,10 @@ def configuration(*, console: bool, level: str) -> dict[str, Any]:
             "django.server": {"handlers": [], "propagate": False},
             "django.request": {"level": "ERROR"},
             "uvicorn.access": {"handlers": [], "propagate": False},
+            "httpx": {"level": "WARNING"},
             "celery.worker.strategy": {"level": "WARNING"},
             "celery.app.trace": {"level": "WARNING"},
             "celery.beat": {"level": "WARNING"},
+            "openai": {"level": "WARNING"},
         },
     }

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from django.http import HttpRequest
+from django.templatetags.static import static
+
 # The same paper and ink as the member pages.
 _PAPER = {
     "50": "#faf9f7",
@@ -30,6 +33,15 @@ _INK = {
     "950": "#121f3a",
 }
 
+
+def _tokens(request: HttpRequest) -> str:
+    return static("css/tokens.css")
+
+
+def _pages(request: HttpRequest) -> str:
+    return static("admin/kaizen.css")
+
+
 ADMIN_LOOK: dict[str, Any] = {
     "SITE_TITLE": "Kaizen",
     "SITE_HEADER": "Kaizen",
@@ -41,4 +53,6 @@ ADMIN_LOOK: dict[str, Any] = {
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",
     "COLORS": {"base": _PAPER, "primary": _INK},
+    "STYLES": [_tokens, _pages],
+    "SIDEBAR": {"show_search": False, "navigation": "kaizen.sidebar.navigation"},
 }

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import django
 import pytest
+from django.test import override_settings
 
 from tests import services
 from tests.stack import RunningStack
@@ -22,6 +23,13 @@ def embedded_services() -> None:
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(embedded_services: None) -> None:
     """Start the services before pytest-django makes its test database."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_passwords() -> Iterator[None]:
+    """Hash the passwords of test members quickly; nobody attacks them."""
+    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
+        yield
 
 
 @pytest.fixture(scope="session")

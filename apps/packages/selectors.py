@@ -10,8 +10,7 @@ from django.db.models import Prefetch, QuerySet
 from apps.accounts.models import User
 from apps.core.blobs import get_blobs
 from apps.domain.packagetree import tree_digest
-from apps.packages.errors import PackageNotFound
-from apps.packages.errors import TreeMismatch as TreeMismatch
+from apps.packages.errors import PackageNotFound, TreeMismatch
 from apps.packages.models import Package, PackageFile, PackageTool, PackageVersion
 
 

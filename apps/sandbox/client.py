@@ -6,6 +6,7 @@ Everything that comes back is untrusted: bytes first, judged by whoever asked.
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
 import time
@@ -19,26 +20,45 @@ from django.conf import settings
 
 from apps.domain.wire import BadFrame, Message, MessageReader, encode
 from apps.sandbox.errors import JobRefused, SandboxBusy, SandboxUnavailable
-from apps.sandboxd.jobs import (
-    MAX_DEADLINE_MS,
-    MAX_REPLY_BODY,
-    BadJob,
+from apps.sandbox.spec import (
+    Clamp,
+    Limits,
     Output,
+    ProbeReport,
+    ProbeStatus,
     Reason,
     SandboxResult,
     SandboxSpec,
     Stats,
+)
+from apps.sandboxd.jobs import (
+    MAX_DEADLINE_MS,
+    MAX_REPLY_BODY,
+    BadJob,
     check_spec,
     decode_result,
     encode_job,
 )
-from apps.sandboxd.limits import CEILINGS, Clamp, Limits, clamp, read_limits
-from apps.sandboxd.probe import ProbeReport, ProbeStatus, decode_probe
+from apps.sandboxd.limits import CEILINGS, clamp, read_limits
+from apps.sandboxd.probe import decode_probe
 
 __all__ = [
-    "Clamp", "Limits", "Output", "ProbeReport", "Reason", "SandboxResult", "SandboxSpec", "Stats",
-    "available", "run",
-]  # fmt: skip
+    "Clamp",
+    "JobRefused",
+    "Limits",
+    "Output",
+    "ProbeReport",
+    "Reason",
+    "SandboxBusy",
+    "SandboxResult",
+    "SandboxSpec",
+    "SandboxUnavailable",
+    "Stats",
+    "available",
+    "run",
+]
+
+_NOT_AN_ID: Final = re.compile(r"[^A-Za-z0-9._:-]")
 
 OnOutput = Callable[[str, bytes], None]
 
@@ -103,7 +123,9 @@ def run(
     SandboxUnavailable where nothing was started, and JobRefused for a job that cannot be run.
     """
     limits, clamped = clamp(spec.limits, ceilings())
-    job = replace(spec, limits=limits)
+    # An id that came in from outside may hold anything; it only serves to find things again.
+    known_as = _NOT_AN_ID.sub("-", spec.correlation_id)[:64]
+    job = replace(spec, limits=limits, correlation_id=known_as)
     deadline_ms = min(MAX_DEADLINE_MS, max(1, int(deadline_s * 1000)))
     try:
         data = encode(encode_job(check_spec(job), deadline_ms=deadline_ms))
@@ -226,7 +248,7 @@ def available(*, fresh: bool = False, path: Path | None = None) -> ProbeReport:
     try:
         place = path or socket_path()
     except SandboxUnavailable as problem:
-        return ProbeReport(ProbeStatus.NOT_RUNNING, problem.sentence)
+        return ProbeReport(ProbeStatus.NOT_RUNNING, problem.message)
     with _memory.lock:
         at, report = _memory.known.get(place, (0.0, None))
         if report is not None and not fresh and time.monotonic() - at < _REMEMBER_SECONDS:
@@ -246,7 +268,7 @@ def _ask(place: Path, *, fresh: bool) -> ProbeReport:
                 for message in reader.feed(data):
                     return decode_probe(message)
     except SandboxUnavailable as problem:
-        return ProbeReport(ProbeStatus.NOT_RUNNING, problem.sentence)
+        return ProbeReport(ProbeStatus.NOT_RUNNING, problem.message)
     except (OSError, BadFrame) as problem:
         return ProbeReport(ProbeStatus.FAILED, f"The sandbox supervisor did not answer: {problem}")
     return ProbeReport(ProbeStatus.FAILED, "The sandbox supervisor did not let this user ask.")

@@ -1,18 +1,28 @@
 """Say, in words that may be shown, why nothing was run."""
 
+from __future__ import annotations
 
-class SandboxUnavailable(Exception):
+from apps.core.errors import Invalid, Unavailable
+
+
+class SandboxUnavailable(Unavailable):
     """No sandbox can run this now; nothing was run, and nothing runs it unconfined instead."""
+
+    code = "sandbox_unavailable"
 
     @property
     def sentence(self) -> str:
-        """Return the reason as one sentence."""
-        return str(self)
+        """Return the reason, as it may be shown."""
+        return self.message
 
 
 class SandboxBusy(SandboxUnavailable):
     """Every sandbox is in use, and none became free in time."""
 
+    code = "sandbox_busy"
 
-class JobRefused(ValueError):
-    """The supervisor would not take the job as it was written."""
+
+class JobRefused(Invalid):
+    """The job can never run as it was written."""
+
+    code = "sandbox_job_refused"

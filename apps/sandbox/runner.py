@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from apps.core.correlation import current_correlation_id
 from apps.domain.wire import JsonValue
 from apps.sandbox.client import OnOutput, run
 from apps.sandbox.errors import JobRefused, SandboxUnavailable
@@ -26,10 +27,9 @@ from apps.sandbox.replies import (
     read_counts,
     read_tool_reply,
 )
-from apps.sandboxd.jobs import Reason, SandboxResult, SandboxSpec, Stats
-from apps.sandboxd.limits import Clamp, Limits
+from apps.sandbox.spec import Clamp, Limits, Reason, SandboxResult, SandboxSpec, Stats
 
-Tree = tuple[tuple[str, bytes], ...]
+Tree = Mapping[str, bytes] | Sequence[tuple[str, bytes]]
 
 _HARNESS: Final = Path(__file__).with_name("harness")
 _PYTHON: Final = ("python", "-I", "-S", "-B")
@@ -59,9 +59,8 @@ class ReplyKind(StrEnum):
 class ToolReply:
     """The outcome of one tool call.
 
-    `value` counts only for VALUE. `message` is bounded and may be shown; `stdout` and `stderr`
-    are what the tool printed, for people and never as its answer. `started` is False only where
-    certainly nothing ran.
+    `value` counts only for VALUE. `message` is bounded and may be shown; `stdout` and `stderr` are
+    what the tool printed, for people and never as its answer.
     """
 
     kind: ReplyKind
@@ -71,7 +70,6 @@ class ToolReply:
     traceback: str = ""
     stdout: str = ""
     stderr: str = ""
-    started: bool = True
     stats: Stats = field(default_factory=Stats)
     clamped: tuple[Clamp, ...] = ()
 
@@ -90,7 +88,7 @@ _CUT_SHORT: Final[Mapping[Reason, tuple[ReplyKind, str]]] = {
     Reason.TOO_MANY_FILES: (ReplyKind.TOO_MANY_FILES, "The tool made more files than it may."),
     Reason.PROTOCOL_ERROR: (ReplyKind.PROTOCOL_ERROR, "The tool broke the protocol."),
     Reason.CANCELLED: (ReplyKind.CANCELLED, "The call was cancelled."),
-    Reason.DRIVER_UNAVAILABLE: (ReplyKind.UNAVAILABLE, "No sandbox could run the tool."),
+    Reason.DRIVER_UNAVAILABLE: (ReplyKind.UNAVAILABLE, "No sandbox could run this."),
     Reason.DRIVER_FAILED: (ReplyKind.DRIVER_FAILED, "The sandbox itself failed."),
 }
 
@@ -102,7 +100,11 @@ def check_entry(entry: str) -> str:
     return entry
 
 
-def _harness(name: str) -> Tree:
+def _files(tree: Tree) -> tuple[tuple[str, bytes], ...]:
+    return tuple(tree.items()) if isinstance(tree, Mapping) else tuple(tree)
+
+
+def _harness(name: str) -> tuple[tuple[str, bytes], ...]:
     return ((name, (_HARNESS / name).read_bytes()),)
 
 
@@ -113,30 +115,30 @@ def call_python_tool(
     arguments: Mapping[str, JsonValue],
     limits: Limits | None = None,
     deadline_s: float,
-    correlation: str = "",
+    correlation: str | None = None,
     on_output: OnOutput | None = None,
     cancelled: Callable[[], bool] | None = None,
     path: Path | None = None,
 ) -> ToolReply:
     """Call `module:function` of a package tree with its arguments, confined.
 
-    The function takes one dict and returns a JSON value. Every ending is an outcome; only a job
-    that can never run raises (JobRefused).
+    The function takes one dict and returns a JSON value. Every ending is an outcome, UNAVAILABLE
+    where certainly nothing was run; only a job that can never run raises (JobRefused).
     """
     spec = SandboxSpec(
         argv=(*_PYTHON, "/kaizen/call_tool.py", check_entry(entry)),
-        files=tree,
+        files=_files(tree),
         harness=_harness("call_tool.py"),
         stdin=json.dumps(dict(arguments), allow_nan=False).encode(),
         limits=limits or Limits(),
-        correlation=correlation,
+        correlation_id=correlation or current_correlation_id(),
     )
     try:
         result = run(
             spec, deadline_s=deadline_s, on_output=on_output, cancelled=cancelled, path=path
         )
-    except SandboxUnavailable as problem:
-        return ToolReply(ReplyKind.UNAVAILABLE, message=problem.sentence, started=False)
+    except SandboxUnavailable as away:
+        return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
     return _judge_reply(result)
 
 
@@ -203,7 +205,7 @@ def run_unittests(
     tree: Tree,
     limits: Limits | None = None,
     deadline_s: float,
-    correlation: str = "",
+    correlation: str | None = None,
     on_output: OnOutput | None = None,
     cancelled: Callable[[], bool] | None = None,
     path: Path | None = None,
@@ -214,10 +216,10 @@ def run_unittests(
     """
     spec = SandboxSpec(
         argv=(*_PYTHON, "/kaizen/run_tests.py"),
-        files=tree,
+        files=_files(tree),
         harness=_harness("run_tests.py"),
         limits=limits or Limits(),
-        correlation=correlation,
+        correlation_id=correlation or current_correlation_id(),
     )
     result = run(spec, deadline_s=deadline_s, on_output=on_output, cancelled=cancelled, path=path)
     counts, sentence = _judge_tests(result)

@@ -44,7 +44,23 @@ class Runtime:
 
 
 def provision_runtime(target: Path) -> Runtime:
-    """Return a Python that sandboxes can run, copying the running one below `target` if needed."""
+    """Return a Python that sandboxes can run, copying the running one below `target` if needed.
+
+    A link named `python` in `target` points to it, so the folder is as good as the program for
+    the supervisor's --runtime.
+    """
+    runtime = _provide(target.absolute())
+    target.mkdir(parents=True, exist_ok=True)
+    link = target / "python"
+    if not link.is_symlink() or link.readlink() != runtime.executable:
+        draft = target / f".python-{os.getpid()}"
+        draft.unlink(missing_ok=True)
+        draft.symlink_to(runtime.executable)
+        draft.replace(link)
+    return runtime
+
+
+def _provide(target: Path) -> Runtime:
     prefix = Path(sys.base_prefix).resolve()
     program = _program(prefix)
     version = ".".join(str(part) for part in sys.version_info[:3])
@@ -52,7 +68,7 @@ def provision_runtime(target: Path) -> Runtime:
         if not _readable_by_all(program) or not _readable_by_all(_library(prefix)):
             raise NoRuntime(f"{program} is not readable for every user, as sandboxes need it.")
         return Runtime(program, version, copied=False)
-    place = target.absolute() / f"cpython-{version}-{_stamp(program, prefix)}"
+    place = target / f"cpython-{version}-{_stamp(program, prefix)}"
     executable = place / "bin" / program.name
     if not executable.is_file():
         _publish(program, prefix, place)

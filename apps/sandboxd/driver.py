@@ -148,7 +148,7 @@ class BubblewrapDriver:
         if named is None:
             raise NoDriver(_report(ProbeStatus.NO_RUNTIME))
         # Resolved once: a link out of the folder would point nowhere inside.
-        real = named.resolve()
+        real = (named / "python" if named.is_dir() else named).resolve()
         if not os.access(real, os.X_OK):
             raise NoDriver(_report(ProbeStatus.RUNTIME_UNREADABLE))
         if os.geteuid() == 0 and not world_reachable(real):

@@ -66,7 +66,7 @@ class SandboxSpec:
     limits: Limits = field(default_factory=Limits)
     outputs: tuple[str, ...] = ()
     harness: tuple[tuple[str, bytes], ...] = ()
-    correlation: str = ""
+    correlation_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,8 @@ def check_spec(spec: SandboxSpec) -> SandboxSpec:
             raise BadJob(f"The variable {name[:64]!r} cannot be set for a sandbox.")
         if "\x00" in value or _size(value) > MAX_ARGUMENT_BYTES:
             raise BadJob(f"The variable {name} holds a NUL or too many bytes.")
-    if not _CORRELATION.match(spec.correlation):
-        raise BadJob("The correlation id has other than 64 letters, digits or . _ : -")
+    if not _CORRELATION.match(spec.correlation_id):
+        raise BadJob("A correlation id has at most 64 letters, digits, or . _ : - signs.")
     try:
         for tree in (spec.files, spec.harness):
             check_tree((name for name, _ in tree), max_files=MAX_FILES)
@@ -159,7 +159,7 @@ def encode_job(spec: SandboxSpec, *, deadline_ms: int) -> Message:
             "harness": [[name, len(content)] for name, content in spec.harness],
             "limits": dict(asdict(spec.limits)),
             "outputs": list(spec.outputs),
-            "correlation": spec.correlation,
+            "correlation_id": spec.correlation_id,
             "deadline_ms": deadline_ms,
         },
         body=b"".join(blobs),
@@ -249,7 +249,7 @@ def decode_job(message: Message) -> tuple[SandboxSpec, int]:
         env=tuple((name, _text(value, "env")) for name, value in read.pairs("env")),
         limits=limits,
         outputs=read.texts("outputs"),
-        correlation=read.text("correlation"),
+        correlation_id=read.text("correlation_id"),
         stdin=read.take(stdin_size),
         files=tuple((name, read.take(size)) for name, size in file_sizes),
         harness=tuple((name, read.take(size)) for name, size in harness_sizes),

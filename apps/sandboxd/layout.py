@@ -125,8 +125,8 @@ def _namespaces() -> Iterator[str]:
 def _environment(spec: SandboxSpec) -> Iterator[str]:
     yield "--clearenv"
     own = {"PATH": PATH, "HOME": WORKSPACE, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}  # noqa: S108
-    if spec.correlation:
-        own["KAIZEN_CORRELATION_ID"] = spec.correlation
+    if spec.correlation_id:
+        own["KAIZEN_CORRELATION_ID"] = spec.correlation_id
     for name, value in [*own.items(), *spec.env]:
         yield from ("--setenv", name, value)
 

@@ -25,7 +25,7 @@ class Limits:
     workspace_mb: int = 64
     tmp_mb: int = 64
     shm_mb: int = 16
-    files: int = 10_000
+    max_files: int = 10_000
     open_files: int = 256
     stdout_keep_kib: int = 64
     stderr_keep_kib: int = 64
@@ -39,6 +39,16 @@ class Limits:
             if type(value) is not int or value <= 0:
                 raise BadLimit(f"The limit {name} has to be a whole number above zero.")
 
+    @classmethod
+    def for_python(cls, *, memory_mb: int | None = None, cpu_ms: int | None = None) -> Limits:
+        """Return the usual limits of a Python call, with what its definition asks for."""
+        usual = cls()
+        return replace(
+            usual,
+            memory_mb=usual.memory_mb if memory_mb is None else memory_mb,
+            cpu_ms=usual.cpu_ms if cpu_ms is None else cpu_ms,
+        )
+
 
 NAMES: Final = tuple(one.name for one in fields(Limits))
 
@@ -51,7 +61,7 @@ CEILINGS: Final = Limits(
     workspace_mb=512,
     tmp_mb=512,
     shm_mb=64,
-    files=100_000,
+    max_files=100_000,
     open_files=4_096,
     stdout_keep_kib=1_024,
     stderr_keep_kib=1_024,
@@ -68,7 +78,7 @@ FLOORS: Final = Limits(
     workspace_mb=1,
     tmp_mb=1,
     shm_mb=1,
-    files=16,
+    max_files=16,
     open_files=32,
     stdout_keep_kib=1,
     stderr_keep_kib=1,

@@ -164,7 +164,7 @@ class Server:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._stopping.set())
         report = self.report()
-        _log.info("Ready at %s: %s", self._service.socket, report.sentence)
+        _log.info("Listening at %s. %s", self._service.socket, report.sentence)
         with selectors.DefaultSelector() as selector:
             selector.register(listening, selectors.EVENT_READ)
             selector.register(wake, selectors.EVENT_READ)
@@ -253,22 +253,25 @@ class Server:
             return
         try:
             result = self._run(asker, spec, deadline, report.python)
+        except (LaunchFailed, NoDriver, NoFreeUid) as problem:
+            # Whatever changed on the machine, the next job hears about it from a new probe.
+            self._probed_at = 0.0
+            _log.warning("Job %s did not start: %s", spec.correlation_id or "-", problem)
+            asker.answer(_refusal("driver_unavailable", str(problem)))
+            return
         finally:
             self._slots.give_back()
         _log.info(
-            "Job %s ended: %s, %s ms", spec.correlation or "-", result.reason, result.stats.wall_ms
+            "Job %s ended: %s, %s ms",
+            spec.correlation_id or "-",
+            result.reason,
+            result.stats.wall_ms,
         )
         asker.answer(encode_result(result))
 
     def _run(self, asker: Asker, spec: SandboxSpec, deadline: float, python: str) -> SandboxResult:
         limits, clamped = clamp(spec.limits, self._service.ceilings)
-        try:
-            live = self._driver.start(spec, limits)
-        except (LaunchFailed, NoDriver, NoFreeUid) as problem:
-            # Whatever changed on the machine, the next job hears about it from a new probe.
-            self._probed_at = 0.0
-            _log.warning("Job %s did not start: %s", spec.correlation or "-", problem)
-            return SandboxResult(Reason.DRIVER_FAILED, detail=str(problem), clamped=clamped)
+        live = self._driver.start(spec, limits)
         asker.tell(Message("started", {"python": python}))
         call = Call(
             live=live,

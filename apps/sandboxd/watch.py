@@ -74,7 +74,7 @@ class Watch:
         for place in self._places.writable:
             facts = os.fstatvfs(place)
             used += (facts.f_blocks - facts.f_bfree) * facts.f_frsize
-            crowded = crowded or facts.f_files - facts.f_ffree > self._limits.files
+            crowded = crowded or facts.f_files - facts.f_ffree > self._limits.max_files
         return used, crowded
 
     def _processes(self) -> tuple[dict[str, int], float]:

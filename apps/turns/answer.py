@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 from apps.domain.policy import may_ask
 from apps.domain.streaming import ArgumentStream
@@ -147,7 +148,7 @@ class Answer:
         if self._size > MAX_ANSWER:
             raise ProviderFailed("The model's answer grew past every bound.", deterministic=True)
 
-    def _stream(self, name: str, of: str) -> StreamWriter:
+    def _stream(self, name: str, of: Literal["say", "artifact"]) -> StreamWriter:
         run = self._run
         return StreamWriter(
             room_id=str(run.room_id),

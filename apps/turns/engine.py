@@ -70,15 +70,20 @@ class _Turn:
         self._answer: Answer | None = None
 
     def go(self) -> None:
-        self._begin()
-        while not self._pulse.interrupted():
-            if self._cross_open_calls():
-                return
-            if self._pulse.interrupted():
-                break
-            if not self._ask_model():
-                return
-        self._leave()
+        try:
+            self._begin()
+            while not self._pulse.interrupted():
+                if self._cross_open_calls():
+                    return
+                if self._pulse.interrupted():
+                    break
+                if not self._ask_model():
+                    return
+            self._leave()
+        finally:
+            # However the turn left, nothing stays shown that was not stored.
+            if self._answer is not None:
+                self._answer.drop()
 
     def _begin(self) -> None:
         with fenced(run_id=self._run_id, fence=self._fence) as run:
@@ -110,8 +115,8 @@ class _Turn:
             if calls.exclude(state=CallState.SETTLED.value).exists():
                 park_run(run=run)
                 return True
-            last = calls.order_by("-step").values_list("step", flat=True).first()
-            unknown = calls.filter(step=last, outcome=Outcome.AMBIGUOUS.value).exists()
+            # Once is enough: a turn never goes on past a write with an unknown end.
+            unknown = calls.filter(outcome=Outcome.AMBIGUOUS.value).exists()
         if unknown:
             self._finish_failed(
                 "A write has an unknown end. Look at what it may have changed before going on."
@@ -126,7 +131,7 @@ class _Turn:
             self._finish_failed(f"The turn took more than {MAX_STEPS} steps.")
             return False
         messages = messages_for(run)
-        answer = Answer(run=run, step=step, tools=offered_tools(run.agent))
+        answer = self._answer = Answer(run=run, step=step, tools=offered_tools(run.agent))
         # The model may take minutes: no connection is held while it speaks.
         connection.close()
         try:
@@ -140,13 +145,8 @@ class _Turn:
                 ),
             )
         except ProviderFailed as failure:
-            answer.drop()
             return self._after_failure(failure)
-        if self._pulse.interrupted():
-            answer.drop()
-            return True
-        self._answer = answer
-        return self._store(answer)
+        return True if self._pulse.interrupted() else self._store(answer)
 
     def _store(self, answer: Answer) -> bool:
         """Store a complete answer; where it proposes nothing, it is the last word."""
@@ -237,8 +237,6 @@ class _Turn:
 
     def _leave(self) -> None:
         """End a stopped run; give a run back when this process is ending."""
-        if self._answer is not None:
-            self._answer.drop()
         if self._pulse.lost:
             return
         if not self._pulse.stop_requested:

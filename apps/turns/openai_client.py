@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-import httpx
+import httpx2
 import openai
 
 from apps.turns.provider import ArgumentsDelta, CallStarted, Delta, ProviderFailed, TextDelta
@@ -26,7 +26,7 @@ class OpenAIProvider:
             # A local model often needs no key, and the library insists on some text.
             api_key=api_key or "none",
             max_retries=0,
-            timeout=httpx.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
+            timeout=openai.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
         )
 
     def stream(
@@ -50,7 +50,7 @@ class OpenAIProvider:
                 yield from _deltas(chunks, stopped)
         except openai.APIStatusError as answered:
             raise _from_status(answered.status_code) from None
-        except (openai.APIConnectionError, openai.APIError, httpx.HTTPError) as broken:
+        except (openai.APIConnectionError, openai.APIError, httpx2.HTTPError) as broken:
             raise ProviderFailed(
                 f"The model could not be reached or broke off ({type(broken).__name__}).",
                 deterministic=False,

@@ -36,6 +36,7 @@ class ChildSpec:
     before: Callable[[], None] | None = None
     ready: Callable[[], bool] | None = None
     umask: int = 0o077
+    pass_fds: tuple[int, ...] = ()
 
 
 @dataclass
@@ -48,6 +49,7 @@ class Child:
     mark: str | None
     restarts: deque[float] = field(default_factory=deque)
     not_before: float | None = None
+    ready: bool = False
 
 
 def launch(spec: ChildSpec) -> Child:
@@ -70,6 +72,7 @@ def launch(spec: ChildSpec) -> Child:
                 group=spec.account.gid if spec.account else None,
                 extra_groups=[] if spec.account else None,
                 umask=spec.umask,
+                pass_fds=spec.pass_fds,
             )
         except OSError as problem:
             raise CannotStart(
@@ -123,12 +126,10 @@ class Crew:
             )
 
     def unready(self) -> list[str]:
-        """Return the names of children that cannot do their work yet."""
-        return [
-            child.spec.name
-            for child in self._children
-            if child.spec.ready is not None and not child.spec.ready()
-        ]
+        """Return the names of children that cannot do their work yet, asking each until it can."""
+        for child in self._children:
+            child.ready = child.ready or child.spec.ready is None or child.spec.ready()
+        return [child.spec.name for child in self._children if not child.ready]
 
     def demand_alive(self) -> None:
         """Refuse to go on starting when a child is already dead."""

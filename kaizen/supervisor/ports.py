@@ -1,8 +1,11 @@
 """Which loopback ports are ours to listen on?"""
 
+import secrets
 import socket
 
 LOOPBACK = "127.0.0.1"
+_LOWEST, _HIGHEST = 20_000, 32_000
+_BACKLOG = 512
 
 
 def is_free(port: int) -> bool:
@@ -19,11 +22,11 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Return a port that nobody uses at this moment."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-    return port
+    """Return a port that nobody uses now, below those that the system lends to connections."""
+    while True:
+        port = _LOWEST + secrets.randbelow(_HIGHEST - _LOWEST)
+        if is_free(port):
+            return port
 
 
 def first_free(*preferred: int | None) -> int:
@@ -32,3 +35,19 @@ def first_free(*preferred: int | None) -> int:
         if port is not None and is_free(port):
             return port
     return free_port()
+
+
+def listen(*preferred: int | None) -> socket.socket:
+    """Listen on the first free port among the preferred ones, else on any, and hold it."""
+    candidates = [port for port in preferred if port is not None]
+    while True:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((LOOPBACK, candidates.pop(0) if candidates else free_port()))
+            listener.listen(_BACKLOG)
+        except OSError:
+            # Someone else's, perhaps since a moment ago: try the next.
+            listener.close()
+            continue
+        return listener

@@ -17,7 +17,7 @@ import redis
 
 from kaizen.supervisor.children import ChildSpec, Crew
 from kaizen.supervisor.errors import CannotStart
-from kaizen.supervisor.ports import LOOPBACK, first_free
+from kaizen.supervisor.ports import LOOPBACK, first_free, listen
 from kaizen.supervisor.postgres import Postgres
 from kaizen.supervisor.processes import end, is_same, started_at
 from kaizen.supervisor.state import CLONE, Layout, kept_secrets, read_json, write_private
@@ -45,7 +45,10 @@ class Stack:
         self._crew = Crew(say=say, changed=self._record)
         self._secrets = kept_secrets(layout)
         self._ready = False
-        self._ports = self._choose_ports()
+        # Held here from now on, so that nobody else can take the port while the web server starts,
+        # and visitors wait for a moment instead of being turned away while it starts again.
+        self._listener = listen(read_json(layout.var / "ports.json").get("web"), WEB_PORT)
+        self._ports = self._keep_ports()
         self.url = f"http://{LOOPBACK}:{self._ports['web']}"
         self.sign_ins: list[dict[str, str]] = []
         self._postgres: Postgres | None = None
@@ -79,9 +82,11 @@ class Stack:
 
     def stop(self) -> None:
         """Stop everything and take the marks of a running Kaizen away."""
+        self._listener.close()
         self._crew.stop(STOP_PATIENCE)
-        for name in ("running.json", "environment.json"):
-            (self._layout.var / name).unlink(missing_ok=True)
+        marks = [self._layout.var / name for name in ("running.json", "environment.json")]
+        for mark in [*marks, *self._layout.var.glob("*.ready")]:
+            mark.unlink(missing_ok=True)
 
     # --- the stores
 
@@ -208,13 +213,14 @@ class Stack:
             self._python(
                 "web",
                 [
-                    "-m", "uvicorn", "kaizen.asgi:application", "--host", LOOPBACK,
-                    "--port", str(self._ports["web"]), "--lifespan", "off",
+                    "-m", "uvicorn", "kaizen.asgi:application",
+                    "--fd", str(self._listener.fileno()), "--lifespan", "off",
                     "--ws-per-message-deflate", "false", "--timeout-graceful-shutdown", "5",
                     "--no-proxy-headers", "--no-server-header", "--no-access-log",
                     "--log-level", "warning",
                 ],
                 plain,
+                pass_fds=(self._listener.fileno(),),
                 ready=lambda: _answers(self._ports["web"]),
             ),
         ]  # fmt: skip
@@ -255,11 +261,11 @@ class Stack:
 
     # --- marks
 
-    def _choose_ports(self) -> dict[str, int]:
+    def _keep_ports(self) -> dict[str, int]:
         path = self._layout.var / "ports.json"
         kept = read_json(path)
         ports = {
-            "web": first_free(kept.get("web"), WEB_PORT),
+            "web": self._listener.getsockname()[1],
             "postgres": first_free(kept.get("postgres")),
             "valkey": first_free(kept.get("valkey")),
         }
@@ -294,7 +300,7 @@ class Stack:
 
 
 def _answers(port: int) -> bool:
-    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=5)
+    connection = http.client.HTTPConnection(LOOPBACK, port, timeout=2)
     try:
         connection.request("GET", "/healthz", headers={"Host": LOOPBACK})
         return connection.getresponse().status == 200

@@ -6,11 +6,11 @@ import itertools
 import json
 from typing import Any
 
-from apps.agents.services import create_agent
 from django.db import transaction
 
 from apps.accounts.models import User
 from apps.agents.models import Agent
+from apps.agents.services import create_agent
 from apps.boundary.crossing import Crossed
 from apps.boundary.pipeline import cross
 from apps.boundary.proposing import Proposal, propose

@@ -109,8 +109,11 @@ def test_commands_adopt_only_a_living_environment(tmp_path: Path) -> None:
 
 
 def test_ports_are_kept_across_restarts(layout: state.Layout) -> None:
-    first = Stack(layout, say=print).url
-    assert Stack(layout, say=print).url == first
+    first = Stack(layout, say=print)
+    first.stop()
+    second = Stack(layout, say=print)
+    second.stop()
+    assert second.url == first.url
 
 
 def test_a_taken_port_is_left_to_its_owner(layout: state.Layout) -> None:
@@ -119,9 +122,19 @@ def test_a_taken_port_is_left_to_its_owner(layout: state.Layout) -> None:
         other.listen()
         taken = other.getsockname()[1]
         assert not is_free(taken)
-        state.write_private(layout.var / "ports.json", json.dumps({"web": taken}))
-        assert not Stack(layout, say=print).url.endswith(f":{taken}")
         assert first_free(taken, None) != taken
+        state.write_private(layout.var / "ports.json", json.dumps({"web": taken}))
+        stack = Stack(layout, say=print)
+        stack.stop()
+        assert not stack.url.endswith(f":{taken}")
+
+
+def test_nobody_can_take_the_port_of_the_web_while_it_starts(layout: state.Layout) -> None:
+    stack = Stack(layout, say=print)
+    port = int(stack.url.rpartition(":")[2])
+    assert not is_free(port)
+    stack.stop()
+    assert is_free(port)
 
 
 @pytest.mark.parametrize(

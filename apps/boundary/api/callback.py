@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
@@ -87,8 +87,7 @@ class RunView(ApiView):
     @property
     def run(self) -> Run:
         """The run that the token stands for."""
-        run: Run = self.request.auth
-        return run
+        return cast(Run, self.request.auth)
 
 
 class CatalogView(RunView):

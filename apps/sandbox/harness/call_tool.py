@@ -14,7 +14,7 @@ import traceback
 PACKAGE = "/package"
 
 
-def answer(entry, arguments):
+def answer(entry: str, arguments: object) -> dict[str, object]:
     """Find the function, call it, and describe what happened."""
     module_name, _, function_name = entry.partition(":")
     try:
@@ -35,12 +35,12 @@ def answer(entry, arguments):
     return {"kind": "value", "value": value}
 
 
-def contract(sentence):
+def contract(sentence: str) -> dict[str, object]:
     """Describe a package that does not hold what its manifest says."""
     return {"kind": "contract", "message": sentence[:2000]}
 
 
-def raised(problem):
+def raised(problem: BaseException) -> dict[str, object]:
     """Describe what a tool raised, with the part of the trace that its author wrote."""
     try:
         message = str(problem)
@@ -55,7 +55,7 @@ def raised(problem):
     }
 
 
-def main():
+def main() -> None:
     """Read the arguments, answer once, and leave without waiting for anything."""
     channel = socket.socket(fileno=3)
     os.set_inheritable(3, False)

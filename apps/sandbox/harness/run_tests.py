@@ -14,7 +14,7 @@ import unittest
 TREE = "/workspace/package"
 
 
-def main():
+def main() -> None:
     """Discover as `python -m unittest` does in the root of the tree, run, and report."""
     channel = socket.socket(fileno=3)
     os.set_inheritable(3, False)

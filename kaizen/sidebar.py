@@ -1,0 +1,92 @@
+"""What stands in the admin's sidebar and on its first page, for whoever is signed in?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+
+from apps.accounts.models import User
+from apps.accounts.permissions import Permission, may
+from apps.approvals.models import ApprovalRequest
+from apps.proposals.selectors import count_waiting_proposals
+
+_GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
+    (
+        "Review",
+        (
+            (
+                "Review queue",
+                "inbox",
+                "proposals.packageproposal",
+                "Decide on what authors sent in",
+            ),
+            ("Packages", "deployed_code", "packages.package", "What is admitted, and its switch"),
+            ("Agents", "smart_toy", "agents.agent", "Who acts, and how far each may reach"),
+        ),
+    ),
+    (
+        "Control",
+        (
+            ("Grants", "key", "grants.toolgrant", "Which agent holds which tool"),
+            ("Approvals", "back_hand", "approvals.approvalrequest", "What members were asked"),
+            ("People", "group", "accounts.user", "Members and administrators"),
+        ),
+    ),
+    (
+        "Watch",
+        (
+            ("Runs", "timeline", "runs.run", "What agents are doing, and for whom"),
+            ("Calls", "bolt", "runs.call", "Every proposed use of a tool"),
+            ("Rooms", "forum", "rooms.room", "Where people and agents meet"),
+            ("Artifacts", "draft", "artifacts.artifact", "What was made, version by version"),
+            ("Audit", "list_alt", "audit.auditrow", "What happened, and who did it"),
+            ("Seals", "verified", "audit.auditseal", "What shows that the trail is whole"),
+        ),
+    ),
+)
+
+
+def navigation(request: HttpRequest) -> list[dict[str, Any]]:
+    """Return the groups of pages that the signed-in person may open, with what waits in them."""
+    user = request.user
+    if not isinstance(user, User):
+        return []
+    badges = _waiting(user)
+    groups = []
+    for title, entries in _GROUPS:
+        items = [
+            _item(words, icon, model, about, badges)
+            for words, icon, model, about in entries
+            if _opens(user, model)
+        ]
+        if items:
+            groups.append({"title": title, "items": items})
+    return groups
+
+
+def _item(words: str, icon: str, model: str, about: str, badges: dict[str, int]) -> dict[str, Any]:
+    link = reverse(f"admin:{model.replace('.', '_')}_changelist")
+    item: dict[str, Any] = {"title": words, "icon": icon, "link": link, "about": about}
+    if badges.get(model):
+        item["badge"] = badges[model]
+        item["badge_variant"] = "primary"
+    return item
+
+
+def _opens(user: User, model: str) -> bool:
+    if model == "proposals.packageproposal":
+        return may(user, Permission.PROPOSAL_REVIEW)
+    app, _, name = model.partition(".")
+    return user.has_perm(f"{app}.view_{name}")
+
+
+def _waiting(user: User) -> dict[str, int]:
+    counts = {}
+    if may(user, Permission.PROPOSAL_REVIEW):
+        counts["proposals.packageproposal"] = count_waiting_proposals()
+    if user.has_perm("approvals.view_approvalrequest"):
+        pending = ApprovalRequest.objects.filter(state=ApprovalRequest.State.PENDING)
+        counts["approvals.approvalrequest"] = pending.count()
+    return counts

@@ -1,0 +1,99 @@
+"""Callers of the sandbox hear clearly when nothing was run, and never fall back."""
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apps.domain.wire import Message, encode
+from apps.sandbox.client import Limits, SandboxSpec, SandboxUnavailable, available, run
+from apps.sandbox.spec import ProbeStatus
+from tests.sandboxd.daemon import Daemon
+
+SPEC = SandboxSpec(argv=("true",))
+
+
+def test_without_a_supervisor_nothing_runs(tmp_path: Path) -> None:
+    with pytest.raises(SandboxUnavailable, match="not running"):
+        run(SPEC, deadline_s=5, path=tmp_path / "missing.sock")
+    with pytest.raises(SandboxUnavailable, match="not running"):
+        run(SPEC, deadline_s=5, path=tmp_path / "no" / "folder" / "s.sock")
+    assert available(path=tmp_path / "missing.sock").status is ProbeStatus.NOT_RUNNING
+
+
+def test_without_a_setting_nothing_runs(settings: Any) -> None:
+    settings.KAIZEN_SANDBOXD_SOCKET = ""
+    with pytest.raises(SandboxUnavailable, match="KAIZEN_SANDBOXD_SOCKET"):
+        run(SPEC, deadline_s=5)
+    assert not available(fresh=True).ok
+
+
+@contextlib.contextmanager
+def false_supervisor(folder: Path, *answers: bytes) -> Iterator[Path]:
+    """Listen like a supervisor, read a job, answer with these bytes, and hang up."""
+    path = folder / "false.sock"
+    listening = socket.socket(socket.AF_UNIX)
+    # The test's folder may be deeper than a socket's name has room for.
+    opened = os.open(folder, os.O_RDONLY)
+    listening.bind(f"/proc/self/fd/{opened}/false.sock")
+    os.close(opened)
+    listening.listen()
+
+    def serve() -> None:
+        link, _ = listening.accept()
+        with link:
+            link.recv(1 << 20)
+            for answer in answers:
+                link.sendall(answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield path
+    thread.join()
+    listening.close()
+
+
+STARTED = encode(Message("started", {"python": "3"}))
+
+
+@pytest.mark.parametrize("answers", [[], [b"nonsense" * 20], [encode(Message("what"))]])
+def test_an_answer_that_is_none_before_the_start_means_nothing_ran(
+    tmp_path: Path, answers: list[bytes]
+) -> None:
+    with false_supervisor(tmp_path, *answers) as path, pytest.raises(SandboxUnavailable):
+        run(SPEC, deadline_s=5, path=path)
+
+
+@pytest.mark.parametrize("answers", [[STARTED], [STARTED, b"KZ"], [STARTED, b"nonsense" * 20]])
+def test_a_supervisor_lost_after_the_start_is_a_result(
+    tmp_path: Path, answers: list[bytes]
+) -> None:
+    with false_supervisor(tmp_path, *answers) as path:
+        assert run(SPEC, deadline_s=5, path=path).reason == "driver_failed"
+
+
+@pytest.mark.sandbox
+def test_the_deployments_ceilings_hold_and_are_recorded(daemon: Daemon, settings: Any) -> None:
+    settings.KAIZEN_SANDBOXD_SOCKET = str(daemon.socket)
+    settings.KAIZEN_SANDBOX_CEILINGS = {"memory_mb": 100}
+    result = run(
+        SandboxSpec(argv=("true",), limits=Limits(memory_mb=5000), correlation_id="a b\n"),
+        deadline_s=20,
+    )
+    assert result.reason == "ok"
+    assert [(one.name, one.asked, one.given) for one in result.clamped] == [
+        ("memory_mb", 5000, 100)
+    ]
+
+
+@pytest.mark.sandbox
+def test_the_deadline_bounds_a_longer_limit(daemon: Daemon) -> None:
+    spec = SandboxSpec(argv=("sleep", "60"), limits=Limits(wall_ms=60_000))
+    result = run(spec, deadline_s=0.7, path=daemon.socket)
+    assert result.reason == "wall_timeout"
+    assert result.stats.wall_ms < 10_000

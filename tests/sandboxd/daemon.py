@@ -1,0 +1,119 @@
+"""A real supervisor of sandboxes for tests, started and asked as in production."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from apps.sandbox.client import run
+from apps.sandbox.runtime import provision_runtime
+from apps.sandbox.spec import Limits, SandboxResult, SandboxSpec
+
+CLONE = Path(__file__).resolve().parents[2]
+QUICK = Limits(wall_ms=20_000, cpu_ms=10_000)
+
+
+class Daemon:
+    """One supervisor with folders of its own."""
+
+    def __init__(self, home: Path, *options: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="daemon-", dir=home))
+        self.folder.chmod(0o755)
+        self.socket = self.folder / "s.sock"
+        self.state = self.folder / "state"
+        self.log = self.folder / "log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "apps.sandboxd", "--socket", str(self.socket),
+                    "--state", str(self.state), "--runtime", str(home / "runtime"), *options,
+                ],
+                cwd=CLONE, env={}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        self._wait()
+
+    def _wait(self) -> None:
+        until = time.monotonic() + 60
+        while not self.socket.exists() or b"Listening at" not in self.log.read_bytes():
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"sandboxd did not start: {self.log.read_text()}")
+            time.sleep(0.02)
+
+    def children(self) -> list[int]:
+        """Return the processes below the supervisor; it adopts every orphan of its sandboxes."""
+        found: list[int] = []
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            # A thread may end between the listing and the look.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found += [int(one) for one in (task / "children").read_text().split()]
+        return found
+
+    def descriptors(self) -> int:
+        """Return how many descriptors the supervisor holds."""
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+    def quiet(self) -> bool:
+        """Wait until no process is left below the supervisor; tell whether that came true."""
+        until = time.monotonic() + 10
+        while self.children():
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def run(self, *argv: str, deadline_s: float = 30, **asked: Any) -> SandboxResult:
+        """Run one program confined."""
+        asked.setdefault("limits", QUICK)
+        options = {k: asked.pop(k) for k in ("on_output", "cancelled") if k in asked}
+        spec = SandboxSpec(argv=argv, **asked)
+        return run(spec, deadline_s=deadline_s, path=self.socket, **options)
+
+    def python(self, source: str, *, limits: Limits = QUICK, **asked: Any) -> SandboxResult:
+        """Run a piece of Python confined."""
+        wanted = {k: asked.pop(k) for k in list(asked) if k in Limits.__dataclass_fields__}
+        files = (*asked.pop("files", ()), ("main.py", textwrap.dedent(source).encode()))
+        return self.run(
+            "python", "-I", "-S", "/package/main.py",
+            files=files, limits=replace(limits, **wanted), **asked,
+        )  # fmt: skip
+
+    def told(self, source: str, **asked: Any) -> Any:
+        """Run a piece of Python confined and return the JSON that it printed."""
+        result = self.python(source, **asked)
+        assert result.reason == "ok", (result, self.log.read_text()[-2000:])
+        return json.loads(result.stdout)
+
+    def stop(self) -> float:
+        """Tell the supervisor to stop; return how many seconds it took."""
+        started = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(15)
+        return time.monotonic() - started
+
+    def remove(self) -> None:
+        """Stop and leave nothing."""
+        if self.process.poll() is None:
+            self.stop()
+        shutil.rmtree(self.folder)
+
+
+def make_home() -> Path:
+    """Make a folder that sandbox users may enter, with the sandbox's Python in it."""
+    home = Path(tempfile.mkdtemp(prefix="kaizen-sandbox-", dir="/var/tmp"))
+    home.chmod(0o755)
+    provision_runtime(home / "runtime")
+    return home
+
+
+def as_root() -> bool:
+    """Tell whether the supervisor under test drops to a user id of its own for each sandbox."""
+    return os.geteuid() == 0
