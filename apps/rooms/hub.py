@@ -160,17 +160,19 @@ class Hub:
         if room.rebuilding:
             room.rebuild_again = True
             return
-        room.rebuilding = True
+        room.rebuilding = room.rebuild_again = True
         try:
-            while True:
+            while room.rebuild_again:
                 room.rebuild_again = False
                 read_at = time.monotonic()
-                room.take_previews(await self._previews(room.room_id), read_at=read_at)
-                if not room.rebuild_again:
-                    return
-                await asyncio.sleep(_REBUILD_PAUSE)
-        except (RedisError, OSError) as gone:
-            log.warning("previews_not_read", room=room.room_id, error=type(gone).__name__)
+                try:
+                    room.take_previews(await self._previews(room.room_id), read_at=read_at)
+                except (RedisError, OSError) as gone:
+                    log.warning("previews_not_read", room=room.room_id, error=type(gone).__name__)
+                    # Once the store is back, everything is read anyway.
+                    room.rebuild_again = self._subscription.up
+                if room.rebuild_again:
+                    await asyncio.sleep(_REBUILD_PAUSE)
         finally:
             room.rebuilding = False
 
