@@ -87,6 +87,8 @@ class CorrelationFilter(ExactFilter):
 class AuditChangeList(QuietChangeList):
     """A page of rows, with the names of its people fetched at once."""
 
+    result_list: Any
+
     def get_results(self, request: HttpRequest) -> None:
         """Fetch the page and its names."""
         super().get_results(request)

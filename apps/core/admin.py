@@ -176,7 +176,7 @@ class SheetAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, template: str, title: str, **context: Any
     ) -> TemplateResponse:
         """Draw a page of this list's objects inside the admin."""
-        request.current_app = self.admin_site.name  # type: ignore[attr-defined]
+        request.current_app = self.admin_site.name
         whole = {
             **self.admin_site.each_context(request),
             "opts": self.model._meta,

@@ -101,7 +101,10 @@ class PackageProposalAdmin(SheetAdmin):
     ) -> HttpResponse:
         """Add the figures above the list."""
         figures = queue_figures(reviewer=acting_user(request))
-        return super().changelist_view(request, {"figures": figures, **(extra_context or {})})
+        answer: HttpResponse = super().changelist_view(
+            request, {"figures": figures, **(extra_context or {})}
+        )
+        return answer
 
     @display(description="Proposal", header=True)
     def proposal(self, row: Any) -> list[str]:
