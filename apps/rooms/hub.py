@@ -23,6 +23,7 @@ from redis.exceptions import RedisError
 from apps.rooms import presence
 from apps.rooms.previews import EXPIRY, MAX_OPEN, frames_from, queue_reads, roster_key
 from apps.rooms.reads import read
+from apps.rooms.relay import PATIENCE
 from apps.rooms.selectors import new_events, participants_among, room_marks
 from apps.rooms.subscription import Subscription
 from apps.rooms.viewers import NOT_HERE, RESTARTING, RESUME, TOO_MANY, CannotWatch, Viewer
@@ -121,7 +122,9 @@ class Hub:
             if mark is not None:
                 room.position = mark.position
                 room.revision = max(room.revision, mark.revision)
-                await self._rebuild(room)
+                # A slow store must not keep the room shut: late previews follow as frames.
+                rebuilt = self._spawn(self._rebuild(room), "hub-rebuild")
+                await asyncio.wait({rebuilt}, timeout=PATIENCE)
                 room.pump = self._spawn(self._pump(room), "hub-room")
         except db.Error as gone:
             log.warning("room_not_watched", room=room.room_id, error=type(gone).__name__)

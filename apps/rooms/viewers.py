@@ -106,6 +106,11 @@ class Viewer:
                 self.end(RESUME)
             self._wake.set()
 
+    def forget(self, stream: str) -> None:
+        """What this viewer has of a preview is worth nothing any more."""
+        if stream in self._seen:
+            self._seen[stream] = UNSEEN
+
     def presence_changed(self) -> None:
         """Someone came or went."""
         self._presence_is_new = True
