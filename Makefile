@@ -4,7 +4,7 @@ export PYTHON
 python := .venv/bin/python
 beside := $(python) -m kaizen.supervisor.throwaway
 
-.PHONY: help up down demo check test lint format venv
+.PHONY: help up down demo check test lint format lock venv
 
 help:
 	@echo "make up      start Kaizen here and stay with it; Ctrl-C stops everything"
@@ -44,3 +44,7 @@ check: lint
 
 test: lint
 	$(python) -m pytest
+
+lock: venv
+	.venv/bin/uv pip compile --universal --python-version 3.11 --no-header --quiet requirements.in -o requirements.txt
+	sed -i '1i # Resolved from requirements.in by `make lock`: exact pins of everything, for Python 3.11-3.13.' requirements.txt
