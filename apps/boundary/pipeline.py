@@ -48,7 +48,7 @@ from apps.tools.catalog import resolve_tool
 
 
 def cross(*, run: Run, call: Call) -> Crossed:
-    """Take a proposed call as far as it goes at once. Run and call were read under the fence's lock.
+    """Take a proposed call as far as it goes at once. The caller has run and call locked.
 
     A call that is quick and only ours crosses whole, in this transaction. One that must ask, or
     may take long, is left waiting; whoever settles it wakes the run.
