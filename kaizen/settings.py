@@ -80,7 +80,7 @@ MIDDLEWARE = [
     "kaizen.log.RequestLogMiddleware",
     "kaizen.headers.SafeHeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "kaizen.static.StaticFilesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

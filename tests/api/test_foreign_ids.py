@@ -97,7 +97,9 @@ def test_filters_reach_no_further(as_stranger: APIClient, room: Room, artifact: 
         assert as_stranger.get(f"/api/v1/{path}?room={room.pk}").json()["results"] == []
 
 
-def test_who_has_left_is_a_stranger(as_tomas: APIClient, as_mara: APIClient, room: Room, tomas: Any, call: Call) -> None:
+def test_who_has_left_is_a_stranger(
+    as_tomas: APIClient, as_mara: APIClient, room: Room, tomas: Any, call: Call
+) -> None:
     assert as_tomas.get(f"/api/v1/rooms/{room.pk}").status_code == 200
     url = f"/api/v1/rooms/{room.pk}/participants/{tomas.username}"
     assert as_mara.delete(url).status_code == 204

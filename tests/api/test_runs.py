@@ -130,9 +130,7 @@ def test_approvals_cost_the_same_for_many_as_for_one(
         assert len(client.get("/api/v1/approvals").json()["results"]) == 6
 
 
-def test_another_runtime_gets_its_token_once(
-    as_mara: APIClient, agent: Agent, room: Room
-) -> None:
+def test_another_runtime_gets_its_token_once(as_mara: APIClient, agent: Agent, room: Room) -> None:
     made = as_mara.post(f"/api/v1/rooms/{room.pk}/runs", {"agent": agent.slug})
     assert made.status_code == 201
     body = made.json()

@@ -76,9 +76,7 @@ def test_an_artifact_is_shown_without_its_text(as_mara: APIClient, artifact: Art
     assert as_mara.get(URL).json()["results"] == [body]
 
 
-def test_each_version_keeps_its_text_and_provenance(
-    as_mara: APIClient, artifact: Artifact
-) -> None:
+def test_each_version_keeps_its_text_and_provenance(as_mara: APIClient, artifact: Artifact) -> None:
     rows = as_mara.get(f"{URL}/{artifact.pk}/versions").json()["results"]
     assert [(row["number"], row["title"]) for row in rows] == [(2, "Plan B"), (1, "Plan")]
     assert "body" not in rows[0]
