@@ -110,7 +110,7 @@ def configuration(*, console: bool, level: str) -> dict[str, Any]:
         "loggers": {
             # The request log says each of these once, with more context.
             "django.server": {"handlers": [], "propagate": False},
-            "django.request": {"level": "ERROR"},
+            "django.request": {"handlers": [], "propagate": False},
             "uvicorn.access": {"handlers": [], "propagate": False},
             "httpx": {"level": "WARNING"},
             "celery.worker.strategy": {"level": "WARNING"},

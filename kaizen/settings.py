@@ -80,7 +80,7 @@ MIDDLEWARE = [
     "kaizen.log.RequestLogMiddleware",
     "kaizen.headers.SafeHeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "kaizen.static.StaticFilesMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -269,7 +269,7 @@ X_FRAME_OPTIONS = "DENY"
 STATIC_URL = "static/"
 STATICFILES_DIRS = [path for path in [BASE_DIR / "static"] if path.is_dir()]
 STATIC_ROOT = env.text("KAIZEN_STATIC_ROOT") or None
-WHITENOISE_USE_FINDERS = STATIC_ROOT is None
+SERVESTATIC_USE_FINDERS = STATIC_ROOT is None
 
 # --- language, time and words in the log
 LANGUAGE_CODE = "en"

@@ -26,7 +26,10 @@ from unfold.views import ChangeList
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One value on a page: its words, and how they are drawn."""
+    """One value on a page: its words, and how they are drawn.
+
+    A bar stands for a stretch of time, as start and length in hundredths of the whole.
+    """
 
     text: str
     tone: str = ""
@@ -35,6 +38,7 @@ class Cell:
     href: str = ""
     title: str = ""
     at: datetime | None = None
+    bar: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +161,7 @@ class SheetAdmin(ReadOnlyAdmin):
         """Show one object's sheet."""
         obj = self.found(request, object_id)
         sheet = self.sheet(request, obj)
-        return self.page(request, self.change_template, sheet.title, sheet=sheet, object=obj)
+        return self.page(request, self.change_template, sheet.title, sheet=sheet, original=obj)
 
     def found(self, request: HttpRequest, object_id: str) -> Any:
         """Return an object of this list that the administrator may see."""
@@ -172,23 +176,17 @@ class SheetAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, template: str, title: str, **context: Any
     ) -> TemplateResponse:
         """Draw a page of this list's objects inside the admin."""
-        request.current_app = self.admin_site.name  # type: ignore[attr-defined]
+        request.current_app = self.admin_site.name
         whole = {
             **self.admin_site.each_context(request),
             "opts": self.model._meta,
             "model_admin": self,
-            "list_path": self.list_path(),
             "page_title": title,
             "is_fullwidth": "1",
             "title": title,
             **context,
         }
         return TemplateResponse(request, template, whole)
-
-    def list_path(self) -> str:
-        """Return the address of the list."""
-        meta = self.model._meta
-        return reverse(f"{self.admin_site.name}:{meta.app_label}_{meta.model_name}_changelist")
 
 
 def path_of(obj: Model | None) -> str:

@@ -18,7 +18,9 @@ def packages_for(member: User) -> QuerySet[Package]:
     """Return the packages that a member may look up: everything admitted, for everyone active."""
     if not member.is_active:
         return Package.objects.none()
-    return Package.objects.select_related("author", "active_version").prefetch_related(
+    return Package.objects.select_related(
+        "author", "active_version__author", "active_version__admitted_by"
+    ).prefetch_related(
         Prefetch("active_version__tools", queryset=PackageTool.objects.order_by("name"))
     )
 

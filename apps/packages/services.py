@@ -159,9 +159,9 @@ def _check_tool_names(names: list[str], package: Package | None) -> None:
         if name.casefold() in reserved_names():
             raise ToolNameTaken(f"{name} is the name of a built-in tool.", field="tools")
     # A package that is switched off keeps its names, so that switching it on never clashes.
-    active = Package.objects.exclude(pk=package.pk if package else None).values("active_version")
+    others = Package.objects.exclude(pk=package.pk) if package else Package.objects.all()
     taken = (
-        PackageTool.objects.filter(name__in=names, version__in=active)
+        PackageTool.objects.filter(name__in=names, version__in=others.values("active_version"))
         .select_related("version__package")
         .first()
     )

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST
 from unfold.contrib.filters.admin import DropdownFilter, RangeDateFilter
 from unfold.decorators import display
 
+from apps.accounts.identity import acting_user
 from apps.accounts.models import User
 from apps.accounts.permissions import Permission, may
 from apps.audit.refusals import record_refusal
@@ -99,8 +100,11 @@ class PackageProposalAdmin(SheetAdmin):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """Add the figures above the list."""
-        figures = queue_figures(reviewer=reviewing(request))
-        return super().changelist_view(request, {"figures": figures, **(extra_context or {})})
+        figures = queue_figures(reviewer=acting_user(request))
+        answer: HttpResponse = super().changelist_view(
+            request, {"figures": figures, **(extra_context or {})}
+        )
+        return answer
 
     @display(description="Proposal", header=True)
     def proposal(self, row: Any) -> list[str]:
@@ -215,13 +219,14 @@ class PackageProposalAdmin(SheetAdmin):
         self, request: HttpRequest, proposal: PackageProposal, asking: str = ""
     ) -> HttpResponse:
         sheet = review_sheet(
-            proposal, reviewer=reviewing(request), only_file=request.GET.get("file")
+            proposal, reviewer=acting_user(request), only_file=request.GET.get("file")
         )
         return self.page(
             request,
             "admin/proposals/review.html",
             proposal.ref.replace("@", " "),
             sheet=sheet,
+            original=proposal,
             proposal=proposal,
             asking=asking,
             only_file=request.GET.get("file"),
@@ -231,7 +236,7 @@ class PackageProposalAdmin(SheetAdmin):
         self, request: HttpRequest, proposal_id: Any, refused_action: str, verb: Any
     ) -> HttpResponse:
         """Call one verb; a refusal is said, and recorded once its transaction is gone."""
-        reviewer = reviewing(request)
+        reviewer = acting_user(request)
         if not self.has_view_permission(request):
             raise PermissionDenied
         try:
@@ -246,10 +251,3 @@ class PackageProposalAdmin(SheetAdmin):
             messages.error(request, refusal.message)
         page = reverse("admin:proposals_packageproposal_change", args=[proposal_id])
         return HttpResponseRedirect(page)
-
-
-def reviewing(request: HttpRequest) -> User:
-    """Return who is signed in."""
-    if not isinstance(request.user, User):
-        raise PermissionDenied
-    return request.user

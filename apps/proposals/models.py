@@ -42,6 +42,8 @@ class PackageProposal(Stamped):
 
     class Meta:
         ordering = ["-updated_at"]
+        verbose_name = "proposal"
+        verbose_name_plural = "review queue"
         default_permissions = ("view",)
         permissions = [("review_packageproposal", "Review package proposals")]
         constraints = [

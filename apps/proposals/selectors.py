@@ -24,7 +24,8 @@ def with_evidence(proposals: QuerySet[Any]) -> QuerySet[Any]:
         artifact_hash=OuterRef("artifact_hash"),
         contract_digest=OuterRef("contract_digest"),
     ).order_by("-finished_at")
-    return proposals.annotate(evidence=Subquery(finished.values("state")[:1]))
+    known: QuerySet[Any] = proposals.annotate(evidence=Subquery(finished.values("state")[:1]))
+    return known
 
 
 def visible_proposals(user: User) -> QuerySet[Any]:

@@ -23,6 +23,7 @@ from redis.exceptions import RedisError
 from apps.rooms import presence
 from apps.rooms.previews import EXPIRY, MAX_OPEN, frames_from, queue_reads, roster_key
 from apps.rooms.reads import read
+from apps.rooms.relay import PATIENCE
 from apps.rooms.selectors import new_events, participants_among, room_marks
 from apps.rooms.subscription import Subscription
 from apps.rooms.viewers import NOT_HERE, RESTARTING, RESUME, TOO_MANY, CannotWatch, Viewer
@@ -121,7 +122,9 @@ class Hub:
             if mark is not None:
                 room.position = mark.position
                 room.revision = max(room.revision, mark.revision)
-                await self._rebuild(room)
+                # A slow store must not keep the room shut: late previews follow as frames.
+                rebuilt = self._spawn(self._rebuild(room), "hub-rebuild")
+                await asyncio.wait({rebuilt}, timeout=PATIENCE)
                 room.pump = self._spawn(self._pump(room), "hub-room")
         except db.Error as gone:
             log.warning("room_not_watched", room=room.room_id, error=type(gone).__name__)
@@ -160,17 +163,19 @@ class Hub:
         if room.rebuilding:
             room.rebuild_again = True
             return
-        room.rebuilding = True
+        room.rebuilding = room.rebuild_again = True
         try:
-            while True:
+            while room.rebuild_again:
                 room.rebuild_again = False
                 read_at = time.monotonic()
-                room.take_previews(await self._previews(room.room_id), read_at=read_at)
-                if not room.rebuild_again:
-                    return
-                await asyncio.sleep(_REBUILD_PAUSE)
-        except (RedisError, OSError) as gone:
-            log.warning("previews_not_read", room=room.room_id, error=type(gone).__name__)
+                try:
+                    room.take_previews(await self._previews(room.room_id), read_at=read_at)
+                except (RedisError, OSError) as gone:
+                    log.warning("previews_not_read", room=room.room_id, error=type(gone).__name__)
+                    # Once the store is back, everything is read anyway.
+                    room.rebuild_again = self._subscription.up
+                if room.rebuild_again:
+                    await asyncio.sleep(_REBUILD_PAUSE)
         finally:
             room.rebuilding = False
 

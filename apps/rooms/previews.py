@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Iterable
 from typing import Any
 
 import redis
 import structlog
+from redis.commands.core import Script
 
 from apps.rooms import relay
 
@@ -26,19 +28,37 @@ MAX_OPEN = 64
 EXPIRY = 60
 """Seconds after which a preview whose writer says nothing any more is gone."""
 
-# Appends only to exactly the text that the writer believes is there. Returns 0 otherwise, and the
-# writer puts the whole text anew: a store that restarted with less cannot mix two texts.
-APPEND = """
-if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[1]) then
-  return 0
-end
-if ARGV[2] ~= '' then redis.call('APPEND', KEYS[1], ARGV[2]) end
-redis.call('EXPIRE', KEYS[1], ARGV[4])
-redis.call('SET', KEYS[2], ARGV[3], 'EX', ARGV[4])
+# A step that a worker repeats after another one died names its preview the same. So each preview
+# has one writer at a time: opening takes it over, and the overtaken writer is answered "overtaken".
+_OWNED = """
+local writer = redis.call('GET', KEYS[4])
+if writer and writer ~= ARGV[1] and ARGV[2] ~= 'open' then return 'overtaken' end
+"""
+_KEEP = """
+redis.call('SET', KEYS[2], ARGV[4], 'EX', ARGV[3])
+redis.call('SET', KEYS[4], ARGV[1], 'EX', ARGV[3])
 redis.call('SADD', KEYS[3], ARGV[5])
-redis.call('EXPIRE', KEYS[3], ARGV[4])
+redis.call('EXPIRE', KEYS[3], ARGV[3])
 if ARGV[7] ~= '' then redis.call('PUBLISH', ARGV[6], ARGV[7]) end
-return 1
+return 'done'
+"""
+PUT = f"""{_OWNED}
+redis.call('SET', KEYS[1], ARGV[8], 'EX', ARGV[3])
+{_KEEP}"""
+# Appends only to exactly the text that the writer believes is there; else it puts the whole anew,
+# so a store that came back with less can never mix two texts.
+APPEND = f"""{_OWNED}
+if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('STRLEN', KEYS[1]) ~= tonumber(ARGV[9]) then
+  return 'different'
+end
+if ARGV[8] ~= '' then redis.call('APPEND', KEYS[1], ARGV[8]) end
+redis.call('EXPIRE', KEYS[1], ARGV[3])
+{_KEEP}"""
+REMOVE = f"""{_OWNED}
+redis.call('DEL', KEYS[1], KEYS[2], KEYS[4])
+redis.call('SREM', KEYS[3], ARGV[5])
+redis.call('PUBLISH', ARGV[6], ARGV[7])
+return 'done'
 """
 
 
@@ -62,53 +82,52 @@ def roster_key(room_id: str) -> str:
     return f"kaizen:streams:{room_id}"
 
 
+class Overtaken(Exception):
+    """Another writer has taken this preview over; this one falls silent."""
+
+
 class Shelf:
     """One preview's place in Redis, for its only writer. Every method may raise RedisError."""
 
     def __init__(self, room_id: str, stream: str) -> None:
-        self._room_id = room_id
         self._stream = stream
-        self._keys = (text_key(room_id, stream), head_key(room_id, stream), roster_key(room_id))
+        self._writer = secrets.token_hex(8)
+        text = text_key(room_id, stream)
+        self._keys = [text, head_key(room_id, stream), roster_key(room_id), f"{text}:writer"]
         self._channel = relay.channel_of(room_id)
-        self._append = relay.client().register_script(APPEND)
+        client = relay.client()
+        self._put = client.register_script(PUT)
+        self._append = client.register_script(APPEND)
+        self._remove = client.register_script(REMOVE)
 
-    def put(self, *, head: dict[str, Any], text: str, frame: dict[str, Any]) -> None:
-        """Store the whole text and tell the room."""
-        text_at, head_at, roster_at = self._keys
-        with relay.client().pipeline(transaction=True) as pipe:
-            pipe.set(text_at, text, ex=EXPIRY)
-            pipe.set(head_at, relay.encode(head), ex=EXPIRY)
-            pipe.sadd(roster_at, self._stream)
-            pipe.expire(roster_at, EXPIRY)
-            pipe.publish(self._channel, relay.encode(frame))
-            pipe.execute()
+    def put(self, *, opening: bool, head: dict[str, Any], text: str, frame: dict[str, Any]) -> None:
+        """Store the whole text and tell the room; opening takes the place from whoever had it."""
+        self._ask(self._put, "open" if opening else "", head, frame, text)
 
     def append(
         self, *, held: int, delta: str, head: dict[str, Any], frame: dict[str, Any] | None
     ) -> bool:
         """Add to a text of exactly `held` bytes and tell the room; False if it is not there."""
-        done = self._append(
-            keys=list(self._keys),
-            args=[
-                held,
-                delta,
-                relay.encode(head),
-                EXPIRY,
-                self._stream,
-                self._channel,
-                "" if frame is None else relay.encode(frame),
-            ],
-        )
-        return bool(done == 1)
+        return self._ask(self._append, "", head, frame, delta, held) == "done"
 
     def remove(self, *, frame: dict[str, Any]) -> None:
         """Take the preview away and tell the room."""
-        text_at, head_at, roster_at = self._keys
-        with relay.client().pipeline(transaction=True) as pipe:
-            pipe.delete(text_at, head_at)
-            pipe.srem(roster_at, self._stream)
-            pipe.publish(self._channel, relay.encode(frame))
-            pipe.execute()
+        self._ask(self._remove, "", {}, frame)
+
+    def _ask(
+        self,
+        script: Script,
+        mode: str,
+        head: dict[str, Any],
+        frame: dict[str, Any] | None,
+        *more: Any,
+    ) -> str:
+        said = "" if frame is None else relay.encode(frame)
+        place = [self._writer, mode, EXPIRY, relay.encode(head), self._stream, self._channel, said]
+        answer: Any = script(keys=self._keys, args=[*place, *more])
+        if answer == b"overtaken":
+            raise Overtaken
+        return str(answer.decode())
 
 
 def whole_frame(stream: str, head: bytes | None, text: bytes | None) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import redis
 import structlog
 
-from apps.rooms.previews import MAX_TEXT, Shelf
+from apps.rooms.previews import MAX_TEXT, Overtaken, Shelf
 
 log = structlog.get_logger(__name__)
 
@@ -76,6 +76,7 @@ class StreamWriter:
         self._shown = 0
         self._shown_bytes = 0
         self._whole = True
+        self._opening = True
 
     def __enter__(self) -> StreamWriter:
         return self
@@ -159,6 +160,11 @@ class StreamWriter:
                 if end is not None:
                     self._shelf.remove(frame=self._frame("stream.close", end))
                     return
+            except Overtaken:
+                log.info("stream_overtaken", room=self._room_id, stream=self._stream)
+                with self._changed:
+                    self._finish({"outcome": "dropped"})
+                return
             except redis.RedisError as gone:
                 if failures == 0:
                     log.warning(
@@ -215,8 +221,8 @@ class StreamWriter:
         if self._whole:
             text = "".join(self._pieces)
             kind = {"type": "stream.text", "text": text} if text else {"type": "stream.open"}
-            self._shelf.put(head=head, text=text, frame={**head, **kind})
-            self._whole = False
+            self._shelf.put(opening=self._opening, head=head, text=text, frame={**head, **kind})
+            self._whole = self._opening = False
         self._shown, self._shown_bytes = self._length, self._bytes
 
     def _unshown(self) -> str:

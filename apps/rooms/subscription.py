@@ -89,10 +89,12 @@ class Subscription:
         while True:
             try:
                 async with self.client.pubsub() as pubsub:
-                    self._lost = False
-                    # Our own channel comes last: once it is confirmed, so are the rooms.
-                    await pubsub.subscribe(*map(channel_of, self._rooms), self._own)
-                    self._pubsub = pubsub
+                    # In turn with `add`, so that a room is either named here or added later.
+                    async with self._order:
+                        self._lost = False
+                        # Our own channel comes last: once it is confirmed, so are the rooms.
+                        await pubsub.subscribe(*map(channel_of, self._rooms), self._own)
+                        self._pubsub = pubsub
                     away = False
                     await self._listen(pubsub)
             except (RedisError, OSError) as gone:

@@ -68,6 +68,7 @@ class Viewer:
         self.begun = False
         self._room = room
         self._wake = asyncio.Event()
+        self._position = 0
         self._events: deque[tuple[int, str]] = deque()
         self._characters = 0
         self._seen: dict[str, Seen] = {}
@@ -81,7 +82,8 @@ class Viewer:
 
     def offer(self, position: int, text: str) -> None:
         """Queue a durable event; past the bound, end with the advice to resume."""
-        if self.ended.done():
+        # The greeting may have been read before the hub itself came this far.
+        if self.ended.done() or position <= self._position:
             return
         self._events.append((position, text))
         self._characters += len(text)
@@ -103,6 +105,11 @@ class Viewer:
             if len(self._closes) > MAX_EVENTS:
                 self.end(RESUME)
             self._wake.set()
+
+    def forget(self, stream: str) -> None:
+        """What this viewer has of a preview is worth nothing any more."""
+        if stream in self._seen:
+            self._seen[stream] = UNSEEN
 
     def presence_changed(self) -> None:
         """Someone came or went."""
@@ -128,6 +135,7 @@ class Viewer:
 
     def begin(self, *, position: int, revision: int) -> None:
         """Start after a position that the client holds."""
+        self._position = position
         while self._events and self._events[0][0] <= position:
             self._characters -= len(self._events.popleft()[1])
         self._stale = dict.fromkeys(self._room.writings)

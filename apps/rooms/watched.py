@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,7 +40,8 @@ class Watched:
         self.announced_at = float("-inf")
         self._last_seen: dict[int, float] = {}
         self._writings: dict[str, Writing] = {}
-        self._over: deque[str] = deque(maxlen=4 * MAX_OPEN)
+        # Closed ones, so that an older reading of the store cannot bring them back.
+        self._over: dict[str, None] = {}
 
     @property
     def writings(self) -> Mapping[str, Writing]:
@@ -73,8 +73,7 @@ class Watched:
                 # A worker that died in the middle never closed its previews.
                 run = str(event["data"].get("run"))
                 for stream in [s for s, one in self._writings.items() if one.run == run]:
-                    self._over.append(stream)
-                    self._drop(stream, _dropped(stream))
+                    self._drop(stream, _dropped(stream), over=True)
 
     def take_frame(self, frame: dict[str, Any]) -> bool:
         """Take over a passing message; False says that a preview has to be read anew."""
@@ -83,18 +82,20 @@ class Watched:
             self.now_online({user for user in frame["online"] if isinstance(user, int)})
         elif not isinstance(stream, str) or not stream:
             log.warning("unknown_frame", room=self.room_id, kind=str(kind)[:40])
+        elif kind in ("stream.open", "stream.text"):
+            # Said just now, so it is open: a step that is repeated uses its name again.
+            self._over.pop(stream, None)
+            self._take_whole(stream, frame)
         elif stream in self._over:
             return True
-        elif kind in ("stream.open", "stream.text"):
-            self._take_whole(stream, frame)
         elif kind == "stream.delta":
             writing = self._writings.get(stream)
             if writing is None or not writing.advance(frame):
                 return False
             self._touch(stream, writing)
         elif kind == "stream.close":
-            self._over.append(stream)
-            self._drop(stream, {key: frame[key] for key in frame if key != "revision"})
+            said = {key: value for key, value in frame.items() if key != "revision"}
+            self._drop(stream, said, over=True)
         return True
 
     def take_previews(self, frames: list[dict[str, Any]], *, read_at: float) -> None:
@@ -137,7 +138,9 @@ class Watched:
     def _take_whole(self, stream: str, frame: dict[str, Any]) -> None:
         writing = self._writings.get(stream)
         if writing is not None:
-            writing.replace(frame)
+            if not writing.replace(frame):
+                for viewer in self.viewers:
+                    viewer.forget(stream)
         elif len(self._writings) < MAX_OPEN:
             writing = self._writings[stream] = Writing(frame)
         else:
@@ -150,7 +153,11 @@ class Watched:
         for viewer in self.viewers:
             viewer.touch(stream)
 
-    def _drop(self, stream: str, close: dict[str, Any]) -> None:
+    def _drop(self, stream: str, close: dict[str, Any], *, over: bool = False) -> None:
+        if over:
+            self._over[stream] = None
+            while len(self._over) > 4 * MAX_OPEN:
+                del self._over[next(iter(self._over))]
         if self._writings.pop(stream, None) is not None:
             text = encode(close)
             for viewer in self.viewers:

@@ -30,8 +30,10 @@ class Writing:
         self.about = {key: frame.get(key) for key in _ABOUT}
         self.run = str(frame.get("run"))
         self.heard_at = 0.0
+        self.text = ""
         self._meta: dict[str, Any] = {}
         self._meta_state = 0
+        self._made: dict[Seen, str | None] = {}
         self.replace(frame)
 
     @property
@@ -39,12 +41,13 @@ class Writing:
         """The mark of someone who has everything."""
         return Seen(len(self.text), self._meta_state)
 
-    def replace(self, frame: dict[str, Any]) -> None:
-        """Take over a whole text."""
-        self.text = str(frame.get("text", ""))[:MAX_TEXT]
+    def replace(self, frame: dict[str, Any]) -> bool:
+        """Take over a whole text; False says that it is another one, not the same grown longer."""
+        before, self.text = self.text, str(frame.get("text", ""))[:MAX_TEXT]
         self._hash = hashlib.sha256(self.text.encode())
         self._learn(frame.get("meta"))
-        self._made: dict[Seen, str | None] = {}
+        self._made.clear()
+        return self.text.startswith(before)
 
     def advance(self, frame: dict[str, Any]) -> bool:
         """Take over a delta; False says that something is missing and the text must be read."""

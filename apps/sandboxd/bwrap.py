@@ -101,6 +101,8 @@ def _reachable(found: Bubblewrap, state: Path) -> Bubblewrap:
         return found
     stamp = hashlib.sha256(found.path.read_bytes()).hexdigest()[:16]
     target = state / f"bwrap-{found.label}-{stamp}"
+    # Entering is all that sandbox users may do here; what else lies here keeps its own mode.
+    state.chmod(stat.S_IMODE(state.stat().st_mode) | 0o111)
     # The wheel's program finds its libraries two folders up, so the copy keeps that layout.
     program = target / _WHEEL / "_bin" / "bwrap"
     if not program.is_file():

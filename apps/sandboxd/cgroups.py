@@ -187,12 +187,14 @@ def _version_2(mounts: str, own: str, tag: str) -> GroupTree | None:
     members = (here / "cgroup.procs").read_text().split()
     if here.name != f"{tag}-daemon":
         # Controllers pass on only from a group without processes of its own, and we may move
-        # nobody but ourselves.
-        if set(members) - {str(os.getpid())}:
+        # nobody but ourselves. The root of the hierarchy, which has no type, is exempt.
+        is_root = not (here / "cgroup.type").exists()
+        if not is_root and set(members) - {str(os.getpid())}:
             return None
-        leaf = here / f"{tag}-daemon"
-        leaf.mkdir(exist_ok=True)
-        (leaf / "cgroup.procs").write_text(str(os.getpid()))
+        if not is_root:
+            leaf = here / f"{tag}-daemon"
+            leaf.mkdir(exist_ok=True)
+            (leaf / "cgroup.procs").write_text(str(os.getpid()))
     else:
         here = here.parent
     wanted = [c for c in ("memory", "pids", "cpu") if c in _controllers(here)]

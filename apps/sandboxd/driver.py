@@ -153,7 +153,17 @@ class BubblewrapDriver:
             raise NoDriver(_report(ProbeStatus.RUNTIME_UNREADABLE))
         if os.geteuid() == 0 and not world_reachable(real):
             raise NoDriver(_report(ProbeStatus.RUNTIME_UNREADABLE))
-        return Runtime(real)
+        runtime = Runtime(real)
+        source = runtime.source
+        if source is not None and any(source in one.parents for one in self._options.hidden):
+            raise NoDriver(
+                ProbeReport(
+                    ProbeStatus.NO_RUNTIME,
+                    "The sandbox's Python lies in a folder that also holds files of Kaizen: give "
+                    "the supervisor another --runtime.",
+                )
+            )
+        return runtime
 
     def _look(self) -> ProbeReport:
         host = self._ready_host()

@@ -39,7 +39,6 @@ _FIRST_MESSAGE_SECONDS: Final = 15.0
 _RESULT_SECONDS: Final = 30.0
 _UNSENT_BYTES: Final = 1024 * 1024
 _STOP_SECONDS: Final = 2.5
-_PROBE_KEEPS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,7 @@ class Asker:
         self._reader = reader
         self._unsent = bytearray()
         self.gone = False
+        self.cancelled = False
 
     def fileno(self) -> int:
         """Return the connection's descriptor."""
@@ -89,16 +89,21 @@ class Asker:
     def gave_up(self) -> bool:
         """Read what came; a cancel message, an ended connection or nonsense all mean give up."""
         try:
+            # What came together with the job already waits in the reader.
+            self._hear(b"")
             data = self._connection.recv(64 * 1024)
+            self._hear(data)
             if not data:
                 self.gone = True
-            for _ in self._reader.feed(data):
-                return True
         except BlockingIOError:
-            return self.gone
+            pass  # no news
         except (OSError, BadFrame):
             self.gone = True
-        return self.gone
+        return self.gone or self.cancelled
+
+    def _hear(self, data: bytes) -> None:
+        for _ in self._reader.feed(data):
+            self.cancelled = True
 
     def answer(self, message: Message) -> None:
         """Send the last message, waiting a bounded time for the asker to take it."""
@@ -153,7 +158,6 @@ class Server:
         self._stopping = threading.Event()
         self._threads: set[threading.Thread] = set()
         self._report: ProbeReport | None = None
-        self._probed_at = 0.0
         self._probing = threading.Lock()
 
     def serve(self) -> None:
@@ -180,13 +184,11 @@ class Server:
             thread.join(max(0.0, until - time.monotonic()))
 
     def report(self, *, fresh: bool = False) -> ProbeReport:
-        """Return the probe's answer; a good one is kept for a minute, a bad one is asked again."""
+        """Return the probe's answer; a good one is kept until a launch fails."""
         with self._probing:
             known = self._report
-            age = time.monotonic() - self._probed_at
-            if known is None or fresh or not known.ok or age > _PROBE_KEEPS:
+            if known is None or fresh or not known.ok:
                 known = self._report = self._driver.probe()
-                self._probed_at = time.monotonic()
                 if not known.ok:
                     _log.warning("No sandbox: %s", known.sentence)
             return known
@@ -246,8 +248,11 @@ class Server:
         def gave_up() -> bool:
             return asker.gave_up() or self._stopping.is_set()
 
-        taken = self._slots.take(deadline, gave_up)
+        taken = not gave_up() and self._slots.take(deadline, gave_up)
         if not taken:
+            if asker.cancelled:
+                asker.answer(encode_result(SandboxResult(Reason.CANCELLED)))
+                return
             full = "too many jobs wait" if taken is None else "none became free in time"
             asker.answer(_refusal("busy", f"No sandbox is free: {full}."))
             return
@@ -255,7 +260,7 @@ class Server:
             result = self._run(asker, spec, deadline, report.python)
         except (LaunchFailed, NoDriver, NoFreeUid) as problem:
             # Whatever changed on the machine, the next job hears about it from a new probe.
-            self._probed_at = 0.0
+            self._report = None
             _log.warning("Job %s did not start: %s", spec.correlation_id or "-", problem)
             asker.answer(_refusal("driver_unavailable", str(problem)))
             return

@@ -71,6 +71,8 @@ def with_live_part(
 
 def durable_part(room: Room) -> dict[str, Any]:
     """Return what the database knows of a room's present, as of a position or later."""
+    pending = list(_pending_approvals(room))
+    asked = {request.call_id for request in pending}
     items = last_events(room_id=room.pk, position=room.position, limit=LAST_EVENTS)
     return {
         "participants": [
@@ -83,8 +85,11 @@ def durable_part(room: Room) -> dict[str, Any]:
         "items": items,
         "more": bool(items) and items[0]["position"] > 1,
         "runs": [_run(run) for run in _unfinished_runs(room)],
-        "calls": [_call(call) for call in _calls_of_unfinished_runs(room)],
-        "approvals": [_approval(request) for request in _pending_approvals(room)],
+        "calls": [
+            {**_call(call), "waiting_on": "approval"} if call.pk in asked else _call(call)
+            for call in _calls_of_unfinished_runs(room)
+        ],
+        "approvals": [_approval(request) for request in pending],
         "artifacts": [_artifact(artifact) for artifact in _artifacts(room)],
     }
 

@@ -12,6 +12,12 @@ export function loadRequest(id) {
   return api("GET", `approvals/${id}`);
 }
 
+// The first sentence repeats the word on the tag.
+function afterFirstSentence(text) {
+  const end = text.indexOf(". ");
+  return end < 0 ? "" : text.slice(end + 2);
+}
+
 /** The four questions as a list of `{name, icon, main, side, tone, bad}`. */
 export function questionsOf(detail) {
   const { about } = detail;
@@ -20,7 +26,7 @@ export function questionsOf(detail) {
   return [
     { name: "Where to", icon: "globe", main: about.where },
     { name: "As whom", icon: "user", main: about.as_whom },
-    { name: "Effect", icon: effect.icon, main: effect.word, tone: effect.tone, side: about.effect },
+    { name: "Effect", icon: effect.icon, main: effect.word, tone: effect.tone, side: afterFirstSentence(about.effect) },
     { name: "Undo", icon: lasting ? "noundo" : "undo", main: about.undo, bad: lasting },
   ];
 }

@@ -17,6 +17,7 @@ const SETTLED = {
 export function callState(call, { me, decider } = {}) {
   if (call.state === "settled") {
     if (call.reason === "approval_expired") return { tone: "quiet", icon: "clock", word: "Ran out of time" };
+    if (call.reason === "invalid_arguments") return { tone: "bad", icon: "fail", word: "Not valid" };
     const [tone, icon, word] = SETTLED[call.outcome] || ["odd", "question", "Outcome unknown"];
     const took = call.milliseconds > 0 && (tone === "ok" || tone === "bad") ? ` · ${duration(call.milliseconds)}` : "";
     return { tone, icon, word: word + took };

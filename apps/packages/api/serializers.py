@@ -16,37 +16,6 @@ class ToolSerializer(serializers.ModelSerializer):
         fields = ("name", "definition_id", "collaboration_class", "entry", "definition")
 
 
-class PackageSerializer(serializers.ModelSerializer):
-    """A package in a list."""
-
-    author = PersonSerializer()
-    active = serializers.CharField(source="active_version.ref", default=None)
-    disabled = serializers.SerializerMethodField()
-    tools = serializers.SerializerMethodField()
-
-    class Meta:
-        model = Package
-        fields: tuple[str, ...] = (
-            "name",
-            "author",
-            "active",
-            "disabled",
-            "disabled_at",
-            "tools",
-            "created_at",
-            "updated_at",
-        )
-
-    def get_disabled(self, package: Package) -> bool:
-        """Whether the package is switched off."""
-        return package.disabled_at is not None
-
-    def get_tools(self, package: Package) -> list[str]:
-        """The names of the active version's tools."""
-        active = package.active_version
-        return [tool.name for tool in active.tools.all()] if active else []
-
-
 class VersionSerializer(serializers.ModelSerializer):
     """One admitted version."""
 
@@ -67,6 +36,30 @@ class VersionSerializer(serializers.ModelSerializer):
             "created_at",
             "tools",
         )
+
+
+class PackageSerializer(serializers.ModelSerializer):
+    """A package in a list, with its active version."""
+
+    author = PersonSerializer()
+    active = VersionSerializer(source="active_version", allow_null=True)
+    disabled = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Package
+        fields: tuple[str, ...] = (
+            "name",
+            "author",
+            "active",
+            "disabled",
+            "disabled_at",
+            "created_at",
+            "updated_at",
+        )
+
+    def get_disabled(self, package: Package) -> bool:
+        """Whether the package is switched off."""
+        return package.disabled_at is not None
 
 
 class PackageDetailSerializer(PackageSerializer):

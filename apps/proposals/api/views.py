@@ -25,7 +25,6 @@ from apps.proposals.api.serializers import (
     TestSerializer,
 )
 from apps.proposals.api.uploads import MAX_JSON_BYTES, ArchiveParser, unpack
-from apps.proposals.models import PackageProposal
 
 
 class ProposalsView(MemberView):
@@ -63,7 +62,7 @@ class ProposalsView(MemberView):
             fields = self.body(NewProposalSerializer)
             manifest, files = fields["manifest"], fields["files"]
 
-        def make() -> PackageProposal:
+        def make() -> Any:
             made = services.create_proposal(
                 author=self.member, manifest=manifest, files=files, note=fields["note"]
             )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
+from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -64,13 +65,13 @@ class Administrator:
     def __init__(self, url: str, username: str, password: str) -> None:
         self._url = url
         self._http = httpx.Client(base_url=url, timeout=30.0, follow_redirects=True)
-        page = self._http.get("/admin/login/")
+        self._http.get("/admin/login/")
         answer = self._http.post(
             "/admin/login/",
             data={
                 "username": username,
                 "password": password,
-                "csrfmiddlewaretoken": _csrf(page.text),
+                "csrfmiddlewaretoken": self._http.cookies.get("csrftoken", ""),
                 "next": "/admin/",
             },
             headers={"Referer": url + "/admin/login/"},
@@ -85,14 +86,12 @@ class Administrator:
             raise NotAsItShould(f"GET {path} answered {answer.status_code}.")
         return answer.text
 
-    def submit(self, path: str, fields: dict[str, str]) -> str:
-        """Send a form of an admin page and return the page that follows."""
-        token = _csrf(self.page(path))
-        answer = self._http.post(
-            path,
-            data={**fields, "csrfmiddlewaretoken": token},
-            headers={"Referer": self._url + path},
-        )
+    def submit(self, path: str) -> str:
+        """Press the button of the page's form that goes to this path; return what follows."""
+        form = next((f for f in _forms(self.page(path)) if f.action == path), None)
+        if form is None:
+            raise NotAsItShould(f"The page at {path} offers no way to do it.")
+        answer = self._http.post(path, data=form.fields, headers={"Referer": self._url + path})
         if answer.status_code != 200:
             raise NotAsItShould(f"POST {path} answered {answer.status_code}.")
         return answer.text
@@ -181,8 +180,34 @@ def wait_until(what: str, look: Callable[[], Any]) -> Any:
     raise NotAsItShould(f"{what} did not happen within {PATIENCE:.0f} s.")
 
 
-def _csrf(page: str) -> str:
-    found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
-    if found is None:
-        raise NotAsItShould("The page holds no form.")
-    return found.group(1)
+@dataclass(slots=True)
+class _Form:
+    """Where a form goes, and the fields that it sends along by itself."""
+
+    action: str
+    fields: dict[str, str]
+
+
+class _FormReader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.forms: list[_Form] = []
+        self._open = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            self.forms.append(_Form(given.get("action", ""), {}))
+            self._open = True
+        elif tag == "input" and self._open and given.get("type") == "hidden":
+            self.forms[-1].fields[given.get("name", "")] = given.get("value", "")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            self._open = False
+
+
+def _forms(page: str) -> list[_Form]:
+    reader = _FormReader()
+    reader.feed(page)
+    return reader.forms

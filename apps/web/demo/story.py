@@ -68,11 +68,11 @@ class Story:
         mara.post(f"proposals/{proposal['id']}/submit", {"note": "Counts words."})
         review = f"/admin/proposals/packageproposal/{proposal['id']}/change/"
         _expect(manifest["name"] in ines.page(review), "the review page does not name the package")
-        ines.submit(f"/admin/proposals/packageproposal/{proposal['id']}/approve/", {})
+        ines.submit(f"/admin/proposals/packageproposal/{proposal['id']}/approve/")
         admitted = mara.get(f"packages/{manifest['name']}")
-        _expect(admitted["active"] == proposal["ref"], "the package is not active")
+        _expect(admitted["active"]["ref"] == proposal["ref"], "the package is not active")
         self._say("Approve", f"ines admitted {proposal['ref']} in the Django admin")
-        name: str = admitted["tools"][0]
+        name: str = admitted["active"]["tools"][0]["name"]
         return name
 
     def _furnish_room(self, mara: Member, tool: str) -> str:

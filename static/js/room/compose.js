@@ -141,7 +141,6 @@ export class Compose {
   showMentions(offers) {
     this.offers = offers;
     this.list.hidden = offers.length === 0;
-    attribute(this.field, "aria-expanded", offers.length > 0 ? "true" : "false");
     attribute(this.field, "aria-activedescendant", offers.length > 0 ? `mention-${this.choice}` : null);
     fill(this.list, offers.map((seat, place) => h("div", {
       class: "opt", role: "option", id: `mention-${place}`, "aria-selected": place === this.choice ? "true" : "false",

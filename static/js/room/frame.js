@@ -2,21 +2,16 @@
 // is set as text, or, for HTML and drawings, put into a frame that may run nothing and reach nothing.
 
 import { fill, h } from "../dom.js";
-import { markdown } from "./markdown.js";
+import { endOf, markdown } from "./markdown.js";
 
 const EVERY = 150;
 // The frame's own policy, first in the document, so that nothing written after it can widen it.
-const POLICY = '<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'; img-src data:"><style>body{margin:1.5rem;font:14px/1.6 system-ui,sans-serif;background:#fff;color:#23211f}svg{max-width:100%;height:auto}</style>';
+const POLICY = '<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'; img-src data:">';
+const DRAWING = "<style>body{margin:1.5rem;display:grid;justify-items:center}svg{max-width:100%;height:auto}</style>";
 
 // Links of a cleaned page may open a page of their own; nothing else is ever allowed.
 function sandboxed(title, links = false) {
   return h("iframe", { sandbox: links ? "allow-popups allow-popups-to-escape-sandbox" : "", referrerpolicy: "no-referrer", title });
-}
-
-// The innermost element that ends where the text ends, so that the caret stands behind the last letter.
-function endOf(element) {
-  const last = [...element.childNodes].filter((node) => node.nodeType === 1 || node.data.trim()).pop();
-  return last && last.nodeType === 1 && last.tagName !== "HR" ? endOf(last) : element;
 }
 
 /** The preview area: one saved version, or text that grows. */
@@ -78,7 +73,7 @@ export class Frame {
     const seen = `${done}:${text}`;
     if (this.drawn === seen) return;
     this.drawn = seen;
-    if (kind === "html" || kind === "svg") this.drawFrame(text);
+    if (kind === "html" || kind === "svg") this.drawFrame(kind === "svg" ? DRAWING + text : text);
     else this.drawText(kind, text, done);
   }
 

@@ -102,3 +102,9 @@ export function format(lines) {
 export function markdown(text) {
   return format(text.replaceAll("\r\n", "\n").split("\n"));
 }
+
+/** The innermost element that ends where the text ends, so that a caret stands behind the last letter. */
+export function endOf(element) {
+  const last = [...element.childNodes].filter((node) => node.nodeType === 1 || node.data.trim()).pop();
+  return last && last.nodeType === 1 && last.tagName !== "HR" ? endOf(last) : element;
+}

@@ -5,10 +5,12 @@ import { agentPicture, person } from "../parts.js";
 import { clock } from "../words.js";
 import { approvalOf, blocksOf, pendingApprovalOf } from "./blocks.js";
 import { ApprovalCard } from "./card.js";
+import { endOf, markdown } from "./markdown.js";
 import { CallRow, writingRow } from "./rows.js";
 import { setMessage } from "./text.js";
 
 const NEAR_END = 64;
+const FOLD_FROM = 1400;
 
 /** Paints the timeline and keeps the reader's place in it. */
 export class Timeline {
@@ -54,7 +56,21 @@ export class Timeline {
     return h("article", { class: "msg" }, person(known || author),
       h("div", { class: "what" },
         h("div", { class: "who" }, h("b", null, block.author.name), you ? h("span", { class: "f" }, "you") : null, h("time", { datetime: block.at }, clock(block.at))),
-        h("div", { class: "say" }, setMessage(block.text, this.known))));
+        this.said(block.text)));
+  }
+
+  // A very long message is folded, so that what follows it stays in reach.
+  said(text) {
+    const words = h("div", { class: "say" }, setMessage(text, this.known));
+    if (text.length < FOLD_FROM) return words;
+    words.classList.add("folded");
+    const more = h("button", { class: "btn s", type: "button", "aria-expanded": "false" }, "Show all");
+    more.addEventListener("click", () => {
+      const folded = words.classList.toggle("folded");
+      more.textContent = folded ? "Show all" : "Show less";
+      more.setAttribute("aria-expanded", String(!folded));
+    });
+    return [words, h("div", null, more)];
   }
 
   pendingEntry(note, state) {
@@ -63,7 +79,7 @@ export class Timeline {
       make: () => h("article", { class: "msg sending", "aria-busy": "true" }, person(state.me),
         h("div", { class: "what" },
           h("div", { class: "who" }, h("b", null, state.me.name), h("span", { class: "f" }, "sending")),
-          h("div", { class: "say" }, setMessage(note.text, this.known)))),
+          this.said(note.text))),
     };
   }
 
@@ -162,13 +178,8 @@ export class Timeline {
         const seen = `${part.live ? "live" : "done"}:${part.text}`;
         if (element.seen === seen) return;
         element.seen = seen;
-        if (part.live) {
-          if (!element.live) fill(element, h("p", null, element.live = document.createTextNode(""), h("span", { class: "caret" })));
-          if (element.live.data !== part.text) element.live.data = part.text;
-        } else {
-          element.live = null;
-          fill(element, setMessage(part.text, this.known));
-        }
+        fill(element, markdown(part.text));
+        if (part.live) endOf(element).append(h("span", { class: "caret" }));
       },
     };
   }

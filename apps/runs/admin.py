@@ -1,0 +1,203 @@
+"""What do administrators see of runs? Their timeline and their facts; never what was said.
+
+Arguments, results and messages are for the people of the room. Here stand times, names, digests
+and outcomes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, QuerySet
+from django.http import HttpRequest
+from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateFilter
+from unfold.decorators import display
+
+from apps.audit.selectors import rows_of_correlation
+from apps.core.admin import (
+    Card,
+    Cell,
+    Fact,
+    Sheet,
+    SheetAdmin,
+    code,
+    digest,
+    moment,
+    path_of,
+    person,
+    plural,
+    span,
+)
+from apps.runs.models import Call, Run
+from apps.runs.timeline import AUDIT_SHOWN, OUTCOME_TONES, run_timeline
+
+_RUN_TONES = {
+    Run.State.QUEUED: "default",
+    Run.State.RUNNING: "info",
+    Run.State.PARKED: "warning",
+    Run.State.FINISHED: "success",
+}
+_CALL_LABELS = {"ok": "success", "bad": "danger", "odd": "warning", "wait": "warning"}
+
+
+@admin.register(Run)
+class RunAdmin(SheetAdmin):
+    """Runs."""
+
+    list_display = ("agent_name", "member_name", "room", "state_word", "outcome", "number_of_calls",
+                    "created_at")  # fmt: skip
+    list_filter = (
+        ("state", ChoicesDropdownFilter),
+        ("outcome", ChoicesDropdownFilter),
+        ("runtime", ChoicesDropdownFilter),
+        ("created_at", RangeDateFilter),
+    )
+    search_fields = ("agent__slug", "member__username", "room__name", "correlation_id")
+    search_help_text = "Agent, member, room or correlation id"
+    ordering = ("-created_at",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """List runs with their people."""
+        return (
+            Run.objects.select_related("agent", "member", "room")
+            .defer("catalog")
+            .annotate(number=Count("calls"))
+        )
+
+    @display(description="Agent")
+    def agent_name(self, row: Any) -> str:
+        """Name the agent."""
+        return str(row.agent.name)
+
+    @display(description="For")
+    def member_name(self, row: Any) -> str:
+        """Name the member."""
+        return str(row.member.name)
+
+    @display(description="State", label=_RUN_TONES)
+    def state_word(self, row: Any) -> tuple[str, str]:
+        """Say where the run stands."""
+        return row.state, row.get_state_display()
+
+    @display(description="Calls")
+    def number_of_calls(self, row: Any) -> int:
+        """Count its calls."""
+        return int(row.number)
+
+    def sheet(self, request: HttpRequest, obj: Any) -> Sheet:
+        """Show a run's timeline, facts and audit rows."""
+        timeline = run_timeline(obj)
+        audit = rows_of_correlation(obj.correlation_id, limit=AUDIT_SHOWN)
+        tools = len((obj.catalog or {}).get("tools", {}))
+        return Sheet(
+            title=f"{obj.agent.name}, for {obj.member.name}",
+            icon="timeline",
+            summary=obj.explanation,
+            tags=[
+                Cell(obj.get_state_display(), "ok" if obj.state == Run.State.FINISHED else "info"),
+                Cell(plural(timeline.calls, "call"), "quiet"),
+            ],
+            cards=[
+                Card(
+                    "Timeline",
+                    note=timeline.note,
+                    headers=("#", "Step", "", "Outcome", "Took"),
+                    rows=timeline.rows,
+                    empty="Nothing happened yet.",
+                ),
+                Card(
+                    "Facts",
+                    aside=True,
+                    facts=[
+                        Fact("Room", Cell(obj.room.name, href=path_of(obj.room))),
+                        Fact("Member", person(obj.member)),
+                        Fact("Agent", Cell(obj.agent.name, href=path_of(obj.agent))),
+                        Fact("Runtime", Cell(obj.get_runtime_display())),
+                        Fact("Started", moment(obj.created_at)),
+                        Fact("Finished", moment(obj.finished_at)),
+                        Fact("Outcome", Cell(obj.get_outcome_display() or "—")),
+                        Fact("Took", Cell(span(timeline.took))),
+                        Fact("Fence", code(obj.fence)),
+                        Fact("Claimed by", code(obj.claimed_by)),
+                        Fact("Catalog", Cell(plural(tools, "tool"))),
+                        Fact("Catalog digest", digest(obj.catalog_digest)),
+                        Fact("Correlation id", code(obj.correlation_id)),
+                    ],
+                ),
+                Card(
+                    "Audit",
+                    aside=True,
+                    headers=("When", "What"),
+                    rows=[(moment(told.row.at), code(told.row.action)) for told in audit],
+                ),
+            ],
+        )
+
+
+@admin.register(Call)
+class CallAdmin(SheetAdmin):
+    """Calls."""
+
+    list_display = ("title", "tool", "effect", "state", "outcome_word", "reason", "created_at")
+    list_filter = (
+        ("state", ChoicesDropdownFilter),
+        ("outcome", ChoicesDropdownFilter),
+        ("created_at", RangeDateFilter),
+    )
+    search_fields = ("tool", "run__member__username", "run__agent__slug")
+    search_help_text = "Tool, member or agent"
+    ordering = ("-created_at",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """List calls without what they carried."""
+        return Call.objects.select_related("run__agent", "run__member").defer(
+            "arguments", "projection", "run__catalog"
+        )
+
+    @display(description="Outcome", label=_CALL_LABELS)
+    def outcome_word(self, row: Any) -> tuple[str, str] | None:
+        """Say how the call ended."""
+        return (OUTCOME_TONES.get(row.outcome, "quiet"), row.outcome) if row.outcome else None
+
+    def sheet(self, request: HttpRequest, obj: Any) -> Sheet:
+        """Show a call's facts, without what it carried."""
+        run = obj.run
+        took = obj.settled_at - obj.dispatched_at if obj.settled_at and obj.dispatched_at else None
+        word = obj.outcome or obj.state
+        return Sheet(
+            title=obj.title,
+            icon="bolt",
+            summary="Arguments and results are shown to people of the room, not here.",
+            tags=[Cell(word, OUTCOME_TONES.get(obj.outcome, "quiet"))],
+            cards=[
+                Card(
+                    "Call",
+                    facts=[
+                        Fact("Tool", code(obj.tool)),
+                        Fact("Effect", Cell(obj.effect or "—")),
+                        Fact("State", Cell(obj.state)),
+                        Fact("Outcome", Cell(obj.outcome or "—")),
+                        Fact("Reason", code(obj.reason)),
+                        Fact("Rule", code(obj.rule)),
+                        Fact("Arguments", digest(obj.arguments_digest)),
+                        Fact("Descriptor", digest(obj.descriptor_digest)),
+                        Fact("Needs a receipt", Cell("yes" if obj.needs_receipt else "no")),
+                    ],
+                ),
+                Card(
+                    "Facts",
+                    aside=True,
+                    facts=[
+                        Fact("Run", Cell(f"{run.agent.name}, for {run.member.name}",
+                                         href=path_of(run))),
+                        Fact("Place", code(f"step {obj.step}, {obj.place}")),
+                        Fact("Proposed", moment(obj.created_at)),
+                        Fact("Dispatched", moment(obj.dispatched_at)),
+                        Fact("Settled", moment(obj.settled_at)),
+                        Fact("Ran", Cell(span(took))),
+                        Fact("Executor", code(obj.executor)),
+                    ],
+                ),
+            ],
+        )  # fmt: skip
