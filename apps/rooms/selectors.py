@@ -67,7 +67,9 @@ def new_events(*, room_id: Any, position: int, limit: int) -> NewEvents:
     with connection.cursor() as cursor:
         cursor.execute(_NEW_EVENTS, [room_id, position, limit])
         rows = cursor.fetchall()
-    events = [_view(*row[:4], json.loads(row[4])) for row in rows]
+    events = [
+        _view(place, kind, actor, at, json.loads(data)) for place, kind, actor, at, data, _ in rows
+    ]
     return NewEvents(events, rows[-1][5] if rows else None)
 
 
