@@ -120,7 +120,7 @@ def test_tools_are_granted_and_revoked(as_mara: APIClient, version: PackageVersi
 def test_packages_are_found_by_name(as_tomas: APIClient, version: PackageVersion) -> None:
     listed = as_tomas.get("/api/v1/packages").json()["results"]
     assert [row["name"] for row in listed] == ["weather"]
-    assert as_tomas.get("/api/v1/packages/weather").json()["active"] == version.ref
+    assert as_tomas.get("/api/v1/packages/weather").json()["active"]["ref"] == version.ref
     for name in ("other", "weather%00", "Weather", "a" * 300):
         problem(as_tomas.get(f"/api/v1/packages/{name}"), 404, "not_found")
 
