@@ -234,7 +234,7 @@ export class ArtifactPane {
     const buttons = [];
     for (let number = first; number <= artifact.head; number += 1) {
       const row = byNumber.get(number);
-      const picture = row && (row.agent_name ? agentPicture({ slug: row.agent_name.toLowerCase(), name: row.agent_name }, { small: true }) : person(row.author, { small: true }));
+      const picture = row && (row.agent_name ? agentPicture({ name: row.agent_name }, { small: true }) : person(row.author, { small: true }));
       buttons.push(h("button", {
         type: "button", "aria-current": number === shown ? "true" : null,
         on: { click: () => { this.version = number; this.pinned = true; this.notice = null; this.paint(this.store.state); } },
