@@ -41,19 +41,19 @@ from apps.core.correlation import bind_correlation_id
 from apps.domain.policy import Admit, Ask, Refuse, Repeat
 from apps.domain.tooling import CallState, Effect, EffectDomain, Outcome, Reason
 from apps.runs.bodies import arguments_of, projection_of
-from apps.runs.claims import lock_run
+from apps.runs.claims import lock_call, lock_run
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call, Run
 from apps.tools.catalog import resolve_tool
 
 
 def cross(*, run: Run, call: Call) -> Crossed:
-    """Take a proposed call as far as it goes at once. The run is locked through its fence.
+    """Take a proposed call as far as it goes at once. The caller has run and call locked.
 
     A call that is quick and only ours crosses whole, in this transaction. One that must ask, or
     may take long, is left waiting; whoever settles it wakes the run.
     """
-    crossing = Crossing(run=run, call=_lock(call), tool=resolve_tool(call.tool, run.agent))
+    crossing = Crossing(run=run, call=call, tool=resolve_tool(call.tool, run.agent))
     if crossing.call.state != CallState.PROPOSED.value:
         return _standing(crossing)
     match judge(crossing):
@@ -222,11 +222,7 @@ def _locked(call_id: Any, tool: Any = None) -> Crossing:
     if run_id is None:
         raise AlreadySettled("There is no such call.")
     run = lock_run(run_id)
-    call = Call.objects.select_for_update(no_key=True).get(pk=call_id)
+    call = lock_call(call_id)
     return Crossing(
         run=run, call=call, tool=tool if tool is not None else resolve_tool(call.tool, run.agent)
     )
-
-
-def _lock(call: Call) -> Call:
-    return Call.objects.select_for_update(no_key=True).get(pk=call.pk)

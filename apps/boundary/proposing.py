@@ -6,6 +6,7 @@ journal, the audit trail and the model all see the same truth.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,8 @@ from apps.tools.contract import Tool
 MAX_NAME = 64
 MAX_PROPOSAL_ID = 200
 
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
@@ -40,7 +43,7 @@ def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
 
     The run is locked. An invalid proposal comes back settled as refused.
     """
-    name = proposal.name[:MAX_NAME] or "unnamed"
+    name = _name(proposal.name)
     tool = resolve_tool(name, run.agent)
     arguments, fault = _read(proposal.arguments_text, tool)
     arguments_digest = (
@@ -100,11 +103,17 @@ def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
     return call
 
 
+def _name(given: str) -> str:
+    """Return a tool's name as it may be shown and kept; what no tool can be called names none."""
+    shortened = given if len(given) <= MAX_NAME else f"{given[: MAX_NAME - 1]}?"
+    return _NO_NAME.sub("?", shortened) or "unnamed"
+
+
 def _read(text: str, tool: Tool | None) -> tuple[dict[str, Any], str | None]:
     """Return the arguments, or an empty object and what is wrong with them."""
     cap = tool.spec.argument_cap if tool is not None else DEFAULT_ARGUMENT_CAP
     try:
-        value = strict_loads(text or "{}", max_bytes=cap)
+        value = strict_loads(text or "{}", max_bytes=cap, nul=False)
     except BadJson as bad:
         return {}, bad.message
     if not isinstance(value, dict):

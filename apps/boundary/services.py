@@ -21,7 +21,7 @@ from apps.core.errors import Forbidden
 from apps.core.queue import ring
 from apps.domain.tooling import CallState, Outcome, Reason
 from apps.rooms.services import publish_event
-from apps.runs.claims import lock_run
+from apps.runs.claims import lock_call, lock_run
 from apps.runs.errors import RunOver
 from apps.runs.models import Call, Run
 from apps.runs.selectors import visible_run
@@ -43,7 +43,7 @@ def decide_approval(
     """
     shown = request_for(approval_id=approval_id, decider=member)
     run = lock_run(shown.call.run_id)
-    call = Call.objects.select_for_update(no_key=True).get(pk=shown.call_id)
+    call = lock_call(shown.call_id)
     request = ApprovalRequest.objects.select_for_update(no_key=True).get(pk=shown.pk)
     if run.state == Run.State.FINISHED:
         raise RunOver("The run has ended, so there is nothing left to decide.")
@@ -74,7 +74,7 @@ def expire_request(*, approval_id: Any) -> None:
     if found is None:
         return
     run = lock_run(found.call.run_id)
-    call = Call.objects.select_for_update(no_key=True).get(pk=found.call_id)
+    call = lock_call(found.call_id)
     request = ApprovalRequest.objects.select_for_update(no_key=True).get(pk=found.pk)
     if request.state != ApprovalRequest.State.PENDING or request.expires_at > timezone.now():
         return

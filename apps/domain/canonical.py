@@ -20,6 +20,7 @@ MAX_INTEGER_DIGITS = 40
 # An unterminated string is taken to its end, and nothing is ever given back: one linear pass.
 _STRUCTURE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[\]{}]', re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_NUL_ESCAPE = "\\u0000"
 
 
 class NotCanonical(ValueError):
@@ -56,8 +57,11 @@ def digest_bytes(raw: bytes) -> str:
     return "sha256:" + hashlib.sha256(raw).hexdigest()
 
 
-def strict_loads(raw: bytes | str, *, max_bytes: int, max_depth: int = 64) -> Any:
-    """Parse one JSON text within bounds, refusing everything ambiguous, or raise `BadJson`."""
+def strict_loads(raw: bytes | str, *, max_bytes: int, max_depth: int = 64, nul: bool = True) -> Any:
+    """Parse one JSON text within bounds, refusing everything ambiguous, or raise `BadJson`.
+
+    Where the value is to be stored, `nul=False` refuses the one character that no column takes.
+    """
     text = _decoded(raw, max_bytes)
     _check_depth(text, max_depth)
     try:
@@ -65,8 +69,8 @@ def strict_loads(raw: bytes | str, *, max_bytes: int, max_depth: int = 64) -> An
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise BadJson("syntax", f"This is not JSON: {error.msg} at {where}.") from None
-    if _SURROGATE_ESCAPE.search(text):
-        _check_surrogates(value)
+    if _SURROGATE_ESCAPE.search(text) or (not nul and _NUL_ESCAPE in text):
+        _check_strings(value, nul=nul)
     return value
 
 
@@ -202,29 +206,33 @@ def _no_constant(name: str) -> Any:
     raise BadJson("number", f"{name} is not a JSON number.")
 
 
-def _check_surrogates(value: Any) -> None:
-    """Refuse a lone surrogate that an escape brought in, naming where it stands."""
+def _check_strings(value: Any, *, nul: bool) -> None:
+    """Refuse a character that an escape brought in and nothing can hold, naming where it stands."""
     waiting: list[tuple[list[str | int], Any]] = [([], value)]
     while waiting:
         path, item = waiting.pop()
         if isinstance(item, dict):
             for key, inner in item.items():
-                _check_text(key, path)
+                _check_text(key, path, nul=nul)
                 waiting.append(([*path, key], inner))
         elif isinstance(item, list):
             waiting.extend(([*path, index], inner) for index, inner in enumerate(item))
         elif isinstance(item, str):
-            _check_text(item, path)
+            _check_text(item, path, nul=nul)
 
 
-def _check_text(text: str, path: list[str | int]) -> None:
+def _check_text(text: str, path: list[str | int], *, nul: bool) -> None:
+    if not nul and "\x00" in text:
+        raise _at("nul", "A string holds the NUL character", path)
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        where = shown(pointer(path), limit=200)
-        raise BadJson(
-            "surrogate", f"A string holds a lone surrogate, at {where}.", pointer(path)[:200]
-        ) from None
+        raise _at("surrogate", "A string holds a lone surrogate", path) from None
+
+
+def _at(rule: str, fault: str, path: list[str | int]) -> BadJson:
+    where = shown(pointer(path), limit=200)
+    return BadJson(rule, f"{fault}, at {where}.", pointer(path)[:200])
 
 
 _DECODER = json.JSONDecoder(

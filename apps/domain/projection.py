@@ -6,12 +6,12 @@ outside. What is left out is said, so that a model never takes a part for the wh
 
 import json
 import math
-import re
 from json.encoder import encode_basestring
 from typing import Any, Final
 
 from apps.domain.redaction import redact
 from apps.domain.tooling import Specification, ToolFailure, ToolOk
+from apps.domain.words import UNSTORABLE, storable
 
 MAX_CHARS: Final = 32_000
 MAX_DEPTH: Final = 24
@@ -26,7 +26,6 @@ OUTSIDE_NOTICE: Final = (
 )
 INCOMPLETE_NOTICE: Final = "The call failed after it had saved this; the change may be incomplete."
 
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 # Room kept for the markers that say what was left out.
 _MARKER: Final = 48
 _SHORT: Final = 200
@@ -91,7 +90,7 @@ def _projected_failure(failure: ToolFailure) -> dict[str, Any]:
     projected: dict[str, Any] = {
         "status": "error",
         "reason": failure.reason.value,
-        "message": _clipped(redact(failure.message), MAX_MESSAGE),
+        "message": _clipped(redact(storable(failure.message)), MAX_MESSAGE),
         "retryable": failure.retryable,
     }
     if failure.saved:
@@ -148,9 +147,8 @@ class _Bounding:
         return marker
 
     def _text(self, text: str) -> str:
-        if _SURROGATE.search(text):
-            # Half a character has no UTF-8 form, so nobody downstream could write it.
-            text = _SURROGATE.sub("\ufffd", text)
+        # Nobody downstream could write what has no UTF-8 form or no place in a column.
+        text = UNSTORABLE.sub("\ufffd", text)
         room = max(self._left, 0)
         whole = len(encode_basestring(text)) if len(text) <= room else room + 1
         if whole <= room:
@@ -168,13 +166,13 @@ class _Bounding:
         kept: dict[str, Any] = {}
         # Short facts first: a long body must not cost the version and the id that stand after it.
         for name in sorted(value, key=lambda name: _is_long(value[name])):
-            key = _SURROGATE.sub("\ufffd", str(name))
+            key = UNSTORABLE.sub("\ufffd", str(name))
             cost = len(encode_basestring(key)) + 2
             if len(kept) >= self._max_items or cost + _MARKER > self._left:
                 break
             self._left -= cost
             kept[name] = self.of(value[name], depth + 1)
-        whole = {_SURROGATE.sub("\ufffd", str(name)): kept[name] for name in value if name in kept}
+        whole = {UNSTORABLE.sub("\ufffd", str(name)): kept[name] for name in value if name in kept}
         if len(kept) < len(value):
             self._left -= _MARKER
             whole["…"] = f"[{len(value) - len(kept)} more properties]"

@@ -1,4 +1,23 @@
-"""How do we quote text that somebody else wrote inside a sentence of ours?"""
+"""How do we keep and quote text that somebody else wrote?"""
+
+import re
+from typing import Final
+
+# NUL has no place in a text column, half a character none in UTF-8.
+UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
+_HALF: Final = re.compile("[\ud800-\udfff]")
+
+
+def joined(text: str) -> str:
+    """Return text whose halves of characters, cut apart by somebody's chunks, are whole again."""
+    if not _HALF.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+def storable(text: str) -> str:
+    """Return text that every store and every wire takes, with a mark for what none can hold."""
+    return UNSTORABLE.sub("\ufffd", joined(text))
 
 
 def shown(text: str, *, limit: int = 80) -> str:

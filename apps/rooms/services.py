@@ -120,6 +120,12 @@ def publish_event(*, room_id: Any, kind: str, actor: Keyed | str, data: dict[str
     The position comes from the room's own row, which stays locked until commit. A sequence would
     let a reader pass a position whose transaction commits later, and miss that event for good.
     """
+    # Position and event become visible together, also where the caller opened no transaction.
+    with transaction.atomic(savepoint=False):
+        return _append(room_id=room_id, kind=kind, actor=actor, data=data)
+
+
+def _append(*, room_id: Any, kind: str, actor: Keyed | str, data: dict[str, Any]) -> int:
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE rooms_room SET position = position + 1, updated_at = statement_timestamp()"

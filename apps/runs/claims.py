@@ -17,7 +17,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from apps.runs.errors import RunNotFound, RunOver, StaleFence
-from apps.runs.models import Run
+from apps.runs.models import Call, Run
 
 CLAIM_SECONDS = 15
 """A worker renews its claim three times within this; after it, another worker may take over."""
@@ -72,6 +72,11 @@ def fenced(*, run_id: Any, fence: int) -> Iterator[Run]:
         if run.fence != fence or run.state != Run.State.RUNNING:
             raise StaleFence("Another worker has taken this run over.")
         yield run
+
+
+def lock_call(call_id: Any) -> Call:
+    """Lock a call's row, after its run's, and return it as it now stands."""
+    return Call.objects.select_for_update(no_key=True).get(pk=call_id)
 
 
 def lock_run(run_id: Any) -> Run:

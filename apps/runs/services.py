@@ -12,7 +12,6 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import Max
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from apps.accounts.models import User
@@ -216,6 +215,7 @@ def settle_call(
     call: Call,
     outcome: Outcome,
     reason: str = "",
+    rule: str = "",
     projection: dict[str, Any] | None = None,
 ) -> Call:
     """Give a call its one outcome. The run's row is locked by the caller.
@@ -223,24 +223,25 @@ def settle_call(
     The conditional update is the law: whoever comes second is told `AlreadySettled`.
     """
     inline, digest = pack(projection)
+    changes: dict[str, Any] = {
+        "state": CallState.SETTLED.value,
+        "outcome": outcome.value,
+        "reason": reason,
+        "rule": rule or call.rule,
+        "projection": inline,
+        "projection_blob": digest,
+        "settled_at": timezone.now(),
+        "executor": "",
+        "executor_expires_at": None,
+        "updated_at": timezone.now(),
+    }
     settled = (
-        Call.objects.filter(pk=call.pk)
-        .exclude(state=CallState.SETTLED.value)
-        .update(
-            state=CallState.SETTLED.value,
-            outcome=outcome.value,
-            reason=reason,
-            projection=inline,
-            projection_blob=digest,
-            settled_at=Now(),
-            executor="",
-            executor_expires_at=None,
-            updated_at=Now(),
-        )
+        Call.objects.filter(pk=call.pk).exclude(state=CallState.SETTLED.value).update(**changes)
     )
     if settled != 1:
         raise AlreadySettled("This call already has its outcome.")
-    call.refresh_from_db()
+    for field, value in changes.items():
+        setattr(call, field, value)
     return call
 
 

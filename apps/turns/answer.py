@@ -9,6 +9,7 @@ from typing import Literal
 from apps.domain.policy import may_ask
 from apps.domain.streaming import ArgumentStream
 from apps.domain.tooling import MAX_ARGUMENT_CAP, CallState, Outcome
+from apps.domain.words import joined, storable
 from apps.rooms.streams import StreamWriter
 from apps.runs.bodies import projection_of
 from apps.runs.models import Call, Run
@@ -17,6 +18,8 @@ from apps.tools.contract import Tool
 from apps.turns.provider import ArgumentsDelta, CallStarted, Delta, ProviderFailed, TextDelta
 
 MAX_ANSWER = 200_000
+MAX_ID = 200
+"""Characters of a call's id or name that are kept of what a model wrote."""
 
 
 @dataclass(slots=True)
@@ -34,7 +37,7 @@ class ProposedCall:
     @property
     def arguments_text(self) -> str:
         """The argument text as far as it has arrived."""
-        return "".join(self.arguments)
+        return joined("".join(self.arguments))
 
 
 class Answer:
@@ -56,7 +59,7 @@ class Answer:
     @property
     def text(self) -> str:
         """The answer's text so far."""
-        return "".join(self._text)
+        return storable("".join(self._text))
 
     @property
     def proposals(self) -> list[ProposedCall]:
@@ -117,7 +120,11 @@ class Answer:
                 proposed.preview = None
 
     def _begin(self, index: int, call_id: str, name: str) -> ProposedCall:
-        proposed = ProposedCall(proposal_id=call_id or f"call-{index}", name=name)
+        ident = storable(call_id)[:MAX_ID]
+        if not ident or any(known.proposal_id == ident for known in self._calls.values()):
+            # Each result goes back under its call's id, so within a step no two are the same.
+            ident = f"call-{self.step}-{index}"
+        proposed = ProposedCall(proposal_id=ident, name=storable(name)[:MAX_ID])
         tool = self._tools.get(name)
         if tool is None or tool.spec.previewed_argument is None or may_ask(tool.spec):
             return proposed

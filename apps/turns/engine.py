@@ -22,7 +22,7 @@ from apps.boundary.workers import executor_name
 from apps.core.correlation import bind_correlation_id
 from apps.domain.tooling import CallState, Outcome
 from apps.rooms.services import publish_event
-from apps.runs.claims import claim_run, fenced, release_claim
+from apps.runs.claims import claim_run, fenced, lock_call, release_claim
 from apps.runs.errors import RunOver, StaleFence
 from apps.runs.models import Call, JournalEntry, Run
 from apps.runs.services import (
@@ -103,7 +103,7 @@ class _Turn:
             if self._pulse.interrupted():
                 return False
             with fenced(run_id=self._run_id, fence=self._fence) as run:
-                crossed = cross(run=run, call=call)
+                crossed = cross(run=run, call=lock_call(call.pk))
             self._settle_preview(crossed.call)
             if not isinstance(crossed, Waiting) and crossed.call.outcome == Outcome.AMBIGUOUS.value:
                 self._finish_failed(

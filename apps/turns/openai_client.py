@@ -50,44 +50,91 @@ class OpenAIProvider:
                 yield from _deltas(chunks, stopped)
         except openai.APIStatusError as answered:
             raise _from_status(answered.status_code) from None
-        except (openai.APIConnectionError, openai.APIError, httpx2.HTTPError) as broken:
+        except (openai.OpenAIError, httpx2.HTTPError) as broken:
             raise ProviderFailed(
                 f"The model could not be reached or broke off ({type(broken).__name__}).",
                 deterministic=False,
             ) from None
+        except (ValueError, RecursionError):
+            # The library hands on whatever its JSON reader says of a line that is none.
+            raise _off_the_protocol() from None
 
 
 def _deltas(chunks: Any, stopped: Callable[[], bool]) -> Iterator[Delta]:
-    started: set[int] = set()
+    calls = _Calls()
     ended = False
     for chunk in chunks:
         if stopped():
             return
-        for choice in chunk.choices[:1]:
-            delta = choice.delta
-            if delta is not None and delta.content:
-                yield TextDelta(delta.content)
-            for part in (delta.tool_calls or []) if delta is not None else []:
-                if part.index >= MAX_CALLS_PER_STEP:
-                    raise ProviderFailed(
-                        f"The model asked for more than {MAX_CALLS_PER_STEP} calls at once.",
-                        deterministic=False,
-                    )
-                function = part.function
-                if part.index not in started:
-                    started.add(part.index)
-                    name = (function.name if function else "") or ""
-                    yield CallStarted(part.index, part.id or "", name)
-                if function is not None and function.arguments:
-                    yield ArgumentsDelta(part.index, function.arguments)
-            if choice.finish_reason is not None:
-                if choice.finish_reason == "length":
-                    raise ProviderFailed(
-                        "The model's answer was cut off at its length limit.", deterministic=True
-                    )
-                ended = True
+        # The library checks nothing that a server sends, so every member may be anything.
+        for choice in _listed(chunk, "choices")[:1]:
+            delta = getattr(choice, "delta", None)
+            content = _text(delta, "content")
+            if content:
+                yield TextDelta(content)
+            for part in _listed(delta, "tool_calls"):
+                yield from calls.hear(part)
+            finish = getattr(choice, "finish_reason", None)
+            if finish == "length":
+                raise ProviderFailed(
+                    "The model's answer was cut off at its length limit.", deterministic=True
+                )
+            ended = ended or finish is not None
     if not ended:
         raise ProviderFailed("The model's answer broke off.", deterministic=False)
+
+
+class _Calls:
+    """The calls of one answer: each gets the next place, whatever number the server gave it."""
+
+    def __init__(self) -> None:
+        self._begun = 0
+        self._open: dict[Any, tuple[int, str]] = {}
+
+    def hear(self, part: Any) -> Iterator[Delta]:
+        """Yield what one piece of a call says."""
+        function = getattr(part, "function", None)
+        name, arguments = _text(function, "name"), _text(function, "arguments")
+        call_id, number = _text(part, "id"), getattr(part, "index", None)
+        if not isinstance(number, int | None):
+            raise _off_the_protocol()
+        known = self._open.get(number)
+        # Some servers number every call 0: another id with a name is another call.
+        if known is None or (name and call_id and call_id != known[1]):
+            if self._begun >= MAX_CALLS_PER_STEP:
+                raise ProviderFailed(
+                    f"The model asked for more than {MAX_CALLS_PER_STEP} calls at once.",
+                    deterministic=False,
+                )
+            known = self._open[number] = self._begun, call_id
+            self._begun += 1
+            yield CallStarted(known[0], call_id, name)
+        if arguments:
+            yield ArgumentsDelta(known[0], arguments)
+
+
+def _listed(holder: Any, member: str) -> list[Any]:
+    found = getattr(holder, member, None)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise _off_the_protocol()
+    return found
+
+
+def _text(holder: Any, member: str) -> str:
+    found = getattr(holder, member, None)
+    if found is None:
+        return ""
+    if not isinstance(found, str):
+        raise _off_the_protocol()
+    return found
+
+
+def _off_the_protocol() -> ProviderFailed:
+    return ProviderFailed(
+        "The model's answer does not follow the chat-completions protocol.", deterministic=False
+    )
 
 
 def _from_status(status: int) -> ProviderFailed:

@@ -183,6 +183,15 @@ def test_a_lone_surrogate_is_found_where_it_stands() -> None:
     assert caught.value.path == "/a~1b/1/c"
 
 
+@pytest.mark.parametrize("raw", ['{"a": ["x\\u0000"]}', '{"a": [{"\\u0000": 1}]}'])
+def test_nul_is_refused_only_where_the_value_is_to_be_stored(raw: str) -> None:
+    assert strict_loads(raw, max_bytes=1000)
+    with pytest.raises(BadJson) as caught:
+        strict_loads(raw, max_bytes=1000, nul=False)
+    assert (caught.value.rule, caught.value.path) == ("nul", "/a/0")
+    assert strict_loads('"\\\\u0000"', max_bytes=1000, nul=False) == "\\u0000"
+
+
 @pytest.mark.parametrize(
     "hostile",
     [

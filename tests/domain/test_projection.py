@@ -27,11 +27,10 @@ from apps.domain.tooling import (
     specify,
 )
 
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=200)
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=200),
-    lambda inner: (
-        st.lists(inner, max_size=12) | st.dictionaries(st.text(max_size=30), inner, max_size=12)
-    ),
+    st.none() | st.booleans() | st.integers() | st.floats() | texts,
+    lambda inner: st.lists(inner, max_size=12) | st.dictionaries(texts, inner, max_size=12),
     max_leaves=60,
 )
 
@@ -169,3 +168,12 @@ def test_a_failure_returns_less_and_names_what_was_saved() -> None:
 def test_a_huge_result_is_bounded(size: int) -> None:
     projected = project(ToolOk({"rows": ["\n" * 100] * (size // 100)}), reader())
     assert len(json.dumps(projected["value"], ensure_ascii=False)) <= MAX_CHARS * 1.1
+
+
+@pytest.mark.parametrize("odd", ["\x00", "\ud800"])
+def test_what_no_column_holds_is_marked_wherever_a_tool_put_it(odd: str) -> None:
+    value = {f"k{odd}": [f"a{odd}b"], "deep": {"x": odd}}
+    for result in (ToolOk(value), ToolFailure(Reason.COMMAND_FAILED, f"It said {odd}.")):
+        text = repr(project(result, reader()))
+        assert repr(odd)[1:-1] not in text
+        assert "\ufffd" in text

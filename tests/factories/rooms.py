@@ -17,7 +17,7 @@ from apps.boundary.proposing import Proposal, propose
 from apps.domain.tooling import Capability
 from apps.rooms.models import Room
 from apps.rooms.services import create_room, invite
-from apps.runs.claims import claim_run, fenced
+from apps.runs.claims import claim_run, fenced, lock_call
 from apps.runs.models import Run
 from apps.runs.services import add_seat, lock_seat, start_run
 from apps.tools.catalog import freeze_catalog, offered_tools
@@ -91,4 +91,4 @@ def crossed(run: Run, tool: str, arguments: Any, *, step: int = 1, place: int = 
     """A call taken as far as it goes at once."""
     call = proposed(run, tool, arguments, step=step, place=place)
     with fenced(run_id=run.pk, fence=run.fence) as locked:
-        return cross(run=locked, call=call)
+        return cross(run=locked, call=lock_call(call.pk))

@@ -152,6 +152,23 @@ def test_an_event_costs_two_statements(
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_position_is_never_seen_without_its_event(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = User.objects.create_user("mira", password="x")
+    room = create_room(creator=owner, name="Launch")
+
+    def broken(**_: Any) -> None:
+        raise LookupError
+
+    monkeypatch.setattr(RoomEvent.objects, "create", broken)
+    with pytest.raises(LookupError):
+        publish_event(room_id=room.pk, kind="message.posted", actor=owner, data={})
+    room.refresh_from_db()
+    assert room.position == 1
+
+
+@pytest.mark.django_db(transaction=True)
 def test_positions_are_taken_in_the_order_of_commits(transactional_db: None) -> None:
     owner = User.objects.create_user("mira", password="x")
     room = create_room(creator=owner, name="Launch")

@@ -41,6 +41,10 @@ class FakeModel:
         """Answer with an HTTP error whose body must never be shown to anyone."""
         self.script.append(status)
 
+    def sends(self, *lines: str) -> None:
+        """Answer with exactly these lines of the stream."""
+        self.script.append(tuple(lines))
+
     def breaks_off(self, text: str) -> None:
         """Begin an answer and drop the connection."""
         self.script.append([{"content": text}, None])
@@ -73,6 +77,10 @@ def fake_model() -> Iterator[FakeModel]:
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.end_headers()
+            if isinstance(answer, tuple):
+                for line in answer:
+                    self.wfile.write(f"data: {line}\n\n".encode())
+                return
             for delta in answer:
                 if delta is None:
                     return

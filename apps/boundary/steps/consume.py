@@ -7,8 +7,10 @@ second finds the receipt spent or the call no longer waiting, and does not get t
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from apps.approvals import services as ledger
 from apps.boundary.crossing import Crossing
@@ -27,18 +29,23 @@ def consume(crossing: Crossing, *, executor: str) -> Call:
     run, call = crossing.run, crossing.call
     if call.needs_receipt:
         ledger.spend_receipt(call=call, actor=run.member)
+    changes: dict[str, Any] = {
+        "state": CallState.DISPATCHED.value,
+        "dispatched_at": timezone.now(),
+        "executor": executor,
+        "updated_at": timezone.now(),
+    }
     dispatched = Call.objects.filter(
         pk=call.pk, state__in=(CallState.PROPOSED.value, CallState.WAITING.value)
     ).update(
-        state=CallState.DISPATCHED.value,
-        dispatched_at=Now(),
-        executor=executor,
+        # The database's clock decides when an executor counts as silent.
         executor_expires_at=Now() + timedelta(seconds=EXECUTOR_SECONDS),
-        updated_at=Now(),
+        **changes,
     )
     if dispatched != 1:
         raise AlreadySettled("This call was already dispatched.")
-    call.refresh_from_db()
+    for field, value in changes.items():
+        setattr(call, field, value)
     return call
 
 

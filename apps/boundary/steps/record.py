@@ -22,10 +22,13 @@ def record(
 ) -> Settled:
     """Settle a call for good. Run and call are locked; the room's event comes last."""
     run = crossing.run
-    if rule and crossing.call.rule != rule:
-        Call.objects.filter(pk=crossing.call.pk).update(rule=rule)
     call = settle_call(
-        run=run, call=crossing.call, outcome=outcome, reason=reason, projection=projection
+        run=run,
+        call=crossing.call,
+        outcome=outcome,
+        reason=reason,
+        rule=rule,
+        projection=projection,
     )
     write_audit(
         actor=run.member,

@@ -95,7 +95,7 @@ def test_a_text_grows_before_everybody(
         # Coalesced: far fewer frames than pieces, and still more than one.
         assert 2 <= preview.deltas <= 30
         assert preview.meta == {"tool": "create_artifact", "title": "Título"}
-    opened = next(m for m in viewers[0].seen if m["type"] == "stream.open")
+    opened = next(m for m in viewers[0].seen if m["type"].startswith("stream."))
     assert (opened["of"], opened["run"], opened["agent"]["slug"]) == ("artifact", RUN, "scribe")
     writer.close("saved", artifact=uuid.UUID(int=7), version=3)
     for viewer in viewers:
