@@ -27,10 +27,12 @@ from __future__ import annotations
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F
 
 from apps.approvals.errors import ReceiptSpent
 from apps.boundary.crossing import Crossed, Crossing, Settled, Waiting
 from apps.boundary.hold import Hold
+from apps.boundary.selectors import may_be_executed
 from apps.boundary.steps.approve import ask, hand_over
 from apps.boundary.steps.consume import announce, consume
 from apps.boundary.steps.decide import judge
@@ -45,6 +47,9 @@ from apps.runs.claims import lock_call, lock_run
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call, Run
 from apps.tools.catalog import resolve_tool
+
+MAX_ATTEMPTS = 5
+"""A waiting call whose way to its worker broke so often would break for ever."""
 
 
 def cross(*, run: Run, call: Call) -> Crossed:
@@ -72,6 +77,10 @@ def cross(*, run: Run, call: Call) -> Crossed:
 
 def execute_waiting(*, call_id: Any, executor: str) -> None:
     """Carry out a call that waited, in a worker: decided again, then consumed, then executed."""
+    # Counted in a transaction of its own: what breaks below is rolled back and tried again.
+    Call.objects.filter(may_be_executed(), pk=call_id).update(attempts=F("attempts") + 1)
+    if _gave_up(call_id):
+        return
     with transaction.atomic():
         crossing = _locked(call_id)
         bind_correlation_id(crossing.run.correlation_id)
@@ -84,7 +93,10 @@ def execute_waiting(*, call_id: Any, executor: str) -> None:
             case Refuse() as refusal:
                 _refuse(crossing, refusal)
                 return
-            case Ask():
+            case Ask(why=why):
+                if not crossing.call.needs_receipt:
+                    # The rules have become stricter since it was handed over.
+                    ask(crossing, why=why)
                 return
             case Repeat(call_id=earlier, rule=rule):
                 _repeat(crossing, earlier, rule)
@@ -187,6 +199,32 @@ def _repeat(crossing: Crossing, earlier_id: str, rule: str) -> Settled:
     )
 
 
+def _gave_up(call_id: Any) -> bool:
+    """Settle a waiting call that broke every time before its tool was reached."""
+    if not Call.objects.filter(pk=call_id, attempts__gt=MAX_ATTEMPTS).exists():
+        return False
+    with transaction.atomic():
+        run, call = _locked_rows(call_id)
+        if call.state != CallState.WAITING.value:
+            return False
+        record(
+            # Not even the tool is looked up: that may be what breaks.
+            Crossing(run=run, call=call, tool=None),
+            outcome=Outcome.ERROR,
+            reason=Reason.EXECUTION_ERROR.value,
+            rule="attempts_are_bounded",
+            projection=unexecuted(
+                outcome=Outcome.ERROR.value,
+                reason=Reason.EXECUTION_ERROR,
+                message=(
+                    f"Kaizen failed {MAX_ATTEMPTS} times before it reached the tool (reference"
+                    f" {call.pk}). Nothing was done."
+                ),
+            ),
+        )
+    return True
+
+
 def _settle_silent(crossing: Crossing) -> None:
     """Settle a dispatched call whose executor has fallen silent, if it has."""
     if not Call.objects.silent().filter(pk=crossing.call.pk).exists():
@@ -217,12 +255,15 @@ def _standing(crossing: Crossing) -> Crossed:
 
 
 def _locked(call_id: Any, tool: Any = None) -> Crossing:
+    run, call = _locked_rows(call_id)
+    return Crossing(
+        run=run, call=call, tool=tool if tool is not None else resolve_tool(call.tool, run.agent)
+    )
+
+
+def _locked_rows(call_id: Any) -> tuple[Run, Call]:
     """Lock run, then call, as they now stand."""
     run_id = Call.objects.values_list("run_id", flat=True).filter(pk=call_id).first()
     if run_id is None:
         raise AlreadySettled("There is no such call.")
-    run = lock_run(run_id)
-    call = lock_call(call_id)
-    return Crossing(
-        run=run, call=call, tool=tool if tool is not None else resolve_tool(call.tool, run.agent)
-    )
+    return lock_run(run_id), lock_call(call_id)

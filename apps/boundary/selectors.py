@@ -13,13 +13,17 @@ from apps.domain.tooling import CallState
 from apps.runs.models import Call, Run
 
 
+def may_be_executed() -> Q:
+    """A waiting call that needs nobody's yes, or has one that was not used."""
+    admitted = Q(needs_receipt=False) | Q(receipt__isnull=False, receipt__spent_at=None)
+    return Q(state=CallState.WAITING.value) & admitted
+
+
 def ready_calls(limit: int) -> Iterable[Any]:
     """Ids of calls that may be executed, or whose executor fell silent."""
-    admitted = Q(needs_receipt=False) | Q(receipt__isnull=False, receipt__spent_at=None)
-    waiting = Q(state=CallState.WAITING.value) & admitted
     silent = Q(state=CallState.DISPATCHED.value, executor_expires_at__lt=Now())
     return (
-        Call.objects.filter(waiting | silent)
+        Call.objects.filter(may_be_executed() | silent)
         .order_by("created_at")
         .values_list("pk", flat=True)[:limit]
     )

@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import Case, F, Q, When
 from django.db.models.functions import Now
 
 from apps.runs.errors import RunNotFound, RunOver, StaleFence
@@ -26,7 +26,8 @@ CLAIM_SECONDS = 15
 def claim_run(*, run_id: Any, worker: str) -> int | None:
     """Take a queued run, or one whose worker fell silent; return the new fence, or None.
 
-    The database's clock decides, in one conditional update.
+    The database's clock decides, in one conditional update. A run that was left behind is counted
+    as broken off once more; whoever gets somewhere with it sets the count back.
     """
     open_to_claim = Q(state=Run.State.QUEUED) | Q(
         state=Run.State.RUNNING, claim_expires_at__lt=Now()
@@ -34,6 +35,7 @@ def claim_run(*, run_id: Any, worker: str) -> int | None:
     due = Q(retry_at=None) | Q(retry_at__lte=Now())
     taken = Run.objects.filter(open_to_claim, due, pk=run_id, runtime=Run.Runtime.KAIZEN).update(
         state=Run.State.RUNNING,
+        breaks=F("breaks") + Case(When(state=Run.State.RUNNING, then=1), default=0),
         fence=F("fence") + 1,
         claimed_by=worker,
         claim_expires_at=Now() + timedelta(seconds=CLAIM_SECONDS),

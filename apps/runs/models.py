@@ -72,6 +72,7 @@ class Run(Stamped):
     token_expires_at = models.DateTimeField(null=True, blank=True)
 
     provider_failures = models.PositiveSmallIntegerField(default=0)
+    breaks = models.PositiveSmallIntegerField(default=0)
     retry_at = models.DateTimeField(null=True, blank=True)
     deadline_at = models.DateTimeField()
     correlation_id = models.CharField(max_length=64)
@@ -187,6 +188,7 @@ class Call(Stamped):
     projection = models.JSONField(null=True)
     projection_blob = models.CharField(max_length=71, blank=True)
 
+    attempts = models.PositiveSmallIntegerField(default=0)
     executor = models.CharField(max_length=120, blank=True)
     executor_expires_at = models.DateTimeField(null=True, blank=True)
     dispatched_at = models.DateTimeField(null=True, blank=True)

@@ -180,9 +180,10 @@ def append_journal(*, run: Run, kind: str, body: Any) -> JournalEntry:
 def park_run(*, run: Run) -> None:
     """Put a run to sleep until a call settles. The run's row is locked by its fence."""
     run.state = Run.State.PARKED
+    run.breaks = 0
     run.claimed_by = ""
     run.claim_expires_at = None
-    run.save(update_fields=["state", "claimed_by", "claim_expires_at", "updated_at"])
+    run.save(update_fields=["state", "breaks", "claimed_by", "claim_expires_at", "updated_at"])
     publish_event(
         room_id=run.room_id,
         kind="run.parked",

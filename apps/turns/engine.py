@@ -14,6 +14,8 @@ import structlog
 from django.db import connection
 from django.utils import timezone
 
+from apps.accounts.permissions import Permission, may
+from apps.audit.services import SYSTEM
 from apps.boundary.crossing import Waiting
 from apps.boundary.pipeline import cross
 from apps.boundary.proposing import Proposal, propose
@@ -43,6 +45,8 @@ log = structlog.get_logger(__name__)
 
 MAX_STEPS = 40
 MAX_PROVIDER_FAILURES = 3
+MAX_BREAKS = 5
+"""A turn that breaks off so often before it gets anywhere would break off for ever."""
 MAX_MESSAGE = 20_000
 
 
@@ -71,7 +75,8 @@ class _Turn:
 
     def go(self) -> None:
         try:
-            self._begin()
+            if not self._begin():
+                return
             while not self._pulse.interrupted():
                 if self._cross_open_calls():
                     return
@@ -85,12 +90,40 @@ class _Turn:
             if self._answer is not None:
                 self._answer.drop()
 
-    def _begin(self) -> None:
+    def _begin(self) -> bool:
+        """Freeze the catalog of a new run; False says that the run may not go on and has ended."""
         with fenced(run_id=self._run_id, fence=self._fence) as run:
             bind_correlation_id(run.correlation_id)
+            if run.breaks >= MAX_BREAKS:
+                self._finish(
+                    run,
+                    Run.Outcome.FAILED,
+                    f"The turn broke off {run.breaks} times in a row, so it was ended. Whoever"
+                    f" runs this Kaizen finds why under the reference {run.correlation_id}.",
+                )
+                return False
+            if self._is_over(run):
+                return False
             if run.catalog is None:
                 run.catalog, run.catalog_digest = freeze_catalog(offered_tools(run.agent))
                 run.save(update_fields=["catalog", "catalog_digest", "updated_at"])
+        return True
+
+    def _is_over(self, run: Run) -> bool:
+        """End a run that has lost its place, as things stand now under its lock."""
+        if run.stop_requested_at is not None:
+            self._pulse.note_stop()
+            return False
+        if run.room.closed_at is not None:
+            why = "The room was closed."
+        elif not may(run.member, Permission.ROOM_TAKE_PART, run.room):
+            why = f"{run.member.name} does not take part in this room any more."
+        elif run.catalog is None and not run.agent.enabled:
+            why = f"{run.agent.name} is switched off."
+        else:
+            return False
+        self._finish(run, Run.Outcome.STOPPED, why)
+        return True
 
     def _cross_open_calls(self) -> bool:
         """Let every call of the last step cross; True says that the run parked or ended."""
@@ -152,6 +185,10 @@ class _Turn:
         """Store a complete answer; where it proposes nothing, it is the last word."""
         text = answer.text[:MAX_MESSAGE]
         with fenced(run_id=self._run_id, fence=self._fence) as run:
+            if self._is_over(run):
+                return False
+            if self._pulse.stop_requested:
+                return True
             append_journal(
                 run=run,
                 kind=JournalEntry.Kind.ASSISTANT,
@@ -162,9 +199,9 @@ class _Turn:
                     ],
                 },
             )
-            if run.provider_failures:
-                run.provider_failures = 0
-                run.save(update_fields=["provider_failures", "updated_at"])
+            if run.provider_failures or run.breaks:
+                run.provider_failures = run.breaks = 0
+                run.save(update_fields=["provider_failures", "breaks", "updated_at"])
             if text.strip():
                 self._say(run, text)
             for place, proposal in enumerate(answer.proposals):
@@ -233,7 +270,12 @@ class _Turn:
 
     def _finish_failed(self, explanation: str) -> None:
         with fenced(run_id=self._run_id, fence=self._fence) as run:
-            finish_run(run=run, outcome=Run.Outcome.FAILED, explanation=explanation)
+            self._finish(run, Run.Outcome.FAILED, explanation)
+
+    def _finish(self, run: Run, outcome: str, explanation: str) -> None:
+        """End a run and whatever of it was still to come: no open call outlives its run."""
+        close_waiting_calls(run=run, actor=SYSTEM, message=explanation)
+        finish_run(run=run, outcome=outcome, explanation=explanation)
 
     def _leave(self) -> None:
         """End a stopped run; give a run back when this process is ending."""

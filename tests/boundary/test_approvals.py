@@ -28,7 +28,7 @@ from apps.runs.models import Call, Run
 from apps.runs.services import park_run
 from apps.tools.contract import CallContext
 from tests.factories.effects import Letters, offer, outside_tool
-from tests.factories.rooms import claimed_run, crossed, make_agent, make_member, make_room
+from tests.factories.rooms import claimed_run, crossed, make_agent, make_member, make_room, proposed
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -338,3 +338,43 @@ def test_a_room_that_closed_behind_the_approval_holds(
     say_yes(asked, member)
     Room.objects.update(closed_at=PAST)
     assert (execute(asked).reason, letters.sent) == ("room_closed", [])
+
+
+def test_a_call_that_breaks_before_its_tool_is_settled_in_bounded_time(
+    asked: ApprovalRequest, member: User, letters: Letters, monkeypatch: Any
+) -> None:
+    def break_off(*_: Any) -> Any:
+        raise LookupError("SECRET")
+
+    say_yes(asked, member)
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, "resolve_tool", break_off)
+        for _ in range(pipeline.MAX_ATTEMPTS):
+            assert list(ready_calls(10)) == [asked.call_id]
+            with pytest.raises(LookupError):
+                execute(asked)
+        call = execute(asked)
+    assert (call.outcome, call.reason) == ("error", "execution_error")
+    assert "SECRET" not in str(projection_of(call))
+    assert letters.sent == []
+    assert list(ready_calls(10)) == []
+    call.run.refresh_from_db()
+    assert call.run.state == "queued"
+
+
+def test_bells_for_a_call_that_still_asks_are_no_attempts(
+    asked: ApprovalRequest, member: User, letters: Letters
+) -> None:
+    for _ in range(2 * pipeline.MAX_ATTEMPTS):
+        assert execute(asked).state == "waiting"
+    say_yes(asked, member)
+    assert execute(asked).outcome == "ok"
+    assert len(letters.sent) == 1
+
+
+def test_a_call_handed_over_under_laxer_rules_is_asked_about(run: Run, member: User) -> None:
+    waiting = proposed(run, "send_letter", {"to": "anna"})
+    Call.objects.filter(pk=waiting.pk).update(state="waiting")
+    pipeline.execute_waiting(call_id=waiting.pk, executor="worker")
+    assert ApprovalRequest.objects.get().call_id == waiting.pk
+    assert list(ready_calls(10)) == []
