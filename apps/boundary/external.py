@@ -28,7 +28,7 @@ from apps.core.correlation import current_correlation_id
 from apps.core.errors import Conflict, NotFound, Refusal
 from apps.domain.tooling import CallState
 from apps.rooms.models import Room
-from apps.rooms.services import RoomClosed, publish_event
+from apps.rooms.services import RoomClosed, publish_event, room_last
 from apps.runs.claims import fenced
 from apps.runs.models import Call, JournalEntry, Run, Seat
 from apps.runs.services import (
@@ -177,7 +177,7 @@ def finish_external_run(*, run: Run, text: str) -> None:
 
 def expire_external_run(*, run_id: Any) -> None:
     """End a run whose token has expired and whose runtime never said so."""
-    with transaction.atomic():
+    with room_last():
         run = (
             Run.objects.select_for_update(no_key=True, of=("self",))
             .select_related("room", "agent", "member")

@@ -42,6 +42,7 @@ from apps.boundary.steps.record import record
 from apps.core.correlation import bind_correlation_id
 from apps.domain.policy import Admit, Ask, Refuse, Repeat
 from apps.domain.tooling import CallState, Effect, EffectDomain, Outcome, Reason
+from apps.rooms.services import room_last
 from apps.runs.bodies import arguments_of, projection_of
 from apps.runs.claims import lock_call, lock_run
 from apps.runs.errors import AlreadySettled
@@ -81,7 +82,7 @@ def execute_waiting(*, call_id: Any, executor: str) -> None:
     Call.objects.filter(may_be_executed(), pk=call_id).update(attempts=F("attempts") + 1)
     if _gave_up(call_id):
         return
-    with transaction.atomic():
+    with room_last():
         crossing = _locked(call_id)
         bind_correlation_id(crossing.run.correlation_id)
         if crossing.call.state == CallState.DISPATCHED.value:
@@ -134,7 +135,7 @@ def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:
             arguments=arguments,
             cancelled=hold.cancelled,
         )
-    with transaction.atomic():
+    with room_last():
         settling = _locked(crossing.call.pk, tool=tool)
         if (settling.call.state, settling.call.executor) != (CallState.DISPATCHED.value, executor):
             # The hold was lost and the call was settled as unknown; a late result is fenced off.
@@ -203,7 +204,7 @@ def _gave_up(call_id: Any) -> bool:
     """Settle a waiting call that broke every time before its tool was reached."""
     if not Call.objects.filter(pk=call_id, attempts__gt=MAX_ATTEMPTS).exists():
         return False
-    with transaction.atomic():
+    with room_last():
         run, call = _locked_rows(call_id)
         if call.state != CallState.WAITING.value:
             return False

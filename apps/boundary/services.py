@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import transaction
 from django.utils import timezone
 
 from apps.accounts.models import User
@@ -20,7 +19,7 @@ from apps.boundary.steps.record import record as settle
 from apps.core.errors import Forbidden
 from apps.core.queue import ring
 from apps.domain.tooling import CallState, Outcome, Reason
-from apps.rooms.services import publish_event
+from apps.rooms.services import publish_event, room_last
 from apps.runs.claims import lock_call, lock_run
 from apps.runs.errors import RunOver
 from apps.runs.models import Call, Run
@@ -28,7 +27,7 @@ from apps.runs.selectors import visible_run
 from apps.runs.services import TURN_TASK, actor_of, finish_run, member_card
 
 
-@transaction.atomic
+@room_last()
 def decide_approval(
     *,
     approval_id: Any,
@@ -67,7 +66,7 @@ def decide_approval(
     return request
 
 
-@transaction.atomic
+@room_last()
 def expire_request(*, approval_id: Any) -> None:
     """Close a question that ran out of time, and let its run go on without the call."""
     found = ApprovalRequest.objects.select_related("call").filter(pk=approval_id).first()
@@ -89,7 +88,7 @@ def expire_request(*, approval_id: Any) -> None:
     )
 
 
-@transaction.atomic
+@room_last()
 def stop_run(*, run_id: Any, member: User) -> Run:
     """Stop a run: the member's own, or as the owner of its room.
 

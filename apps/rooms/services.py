@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from django.db import connection, transaction
@@ -16,6 +19,8 @@ from apps.rooms import relay
 from apps.rooms.models import Participant, Room, RoomEvent
 
 MAX_PARTICIPANTS = 200
+
+_held_back: ContextVar[list[dict[str, Any]] | None] = ContextVar("events_held_back", default=None)
 
 
 class RoomClosed(Conflict):
@@ -114,8 +119,40 @@ def lock_open_room(room_id: Any) -> Room:
     return room
 
 
-def publish_event(*, room_id: Any, kind: str, actor: Keyed | str, data: dict[str, Any]) -> int:
-    """Append one durable event and return its position. Call it last in the transaction.
+@contextmanager
+def room_last() -> Iterator[None]:
+    """Open a transaction in which rooms are locked last: its events are written at its end.
+
+    Everything that happens waits for the room's row, so whoever holds it must wait for nothing
+    more. Inside another such block this is a savepoint of it; what raises takes its events along.
+    """
+    outer = _held_back.get()
+    events: list[dict[str, Any]] = []
+    with transaction.atomic():
+        token = _held_back.set(events)
+        try:
+            yield
+        finally:
+            _held_back.reset(token)
+        if outer is None:
+            for event in events:
+                append_event(**event)
+    if outer is not None:
+        outer.extend(events)
+
+
+def publish_event(*, room_id: Any, kind: str, actor: Keyed | str, data: dict[str, Any]) -> None:
+    """Tell everyone in a room a durable fact: now, or at the end of `room_last`."""
+    event = {"room_id": room_id, "kind": kind, "actor": actor, "data": data}
+    held_back = _held_back.get()
+    if held_back is None:
+        append_event(**event)
+    else:
+        held_back.append(event)
+
+
+def append_event(*, room_id: Any, kind: str, actor: Keyed | str, data: dict[str, Any]) -> int:
+    """Write one durable event now and return its position. Lock nothing more after it.
 
     The position comes from the room's own row, which stays locked until commit. A sequence would
     let a reader pass a position whose transaction commits later, and miss that event for good.

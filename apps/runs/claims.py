@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from django.db import transaction
 from django.db.models import Case, F, Q, When
 from django.db.models.functions import Now
 
+from apps.rooms.services import room_last
 from apps.runs.errors import RunNotFound, RunOver, StaleFence
 from apps.runs.models import Call, Run
 
@@ -67,7 +67,7 @@ def release_claim(*, run_id: Any, fence: int) -> None:
 @contextmanager
 def fenced(*, run_id: Any, fence: int) -> Iterator[Run]:
     """Open a transaction in which this worker alone may write for the run."""
-    with transaction.atomic():
+    with room_last():
         run = lock_run(run_id)
         if run.state == Run.State.FINISHED:
             raise RunOver("This run has ended.")

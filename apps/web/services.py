@@ -11,7 +11,7 @@ from django.db import transaction
 from apps.accounts.models import User
 from apps.core.errors import Conflict, Invalid
 from apps.rooms.selectors import visible_room
-from apps.rooms.services import RoomClosed, lock_open_room, publish_event
+from apps.rooms.services import RoomClosed, append_event, lock_open_room
 from apps.runs.models import Run, Seat
 from apps.runs.selectors import seats_of
 from apps.runs.services import lock_seat, member_card, start_run
@@ -49,7 +49,7 @@ def post_message(*, room_id: Any, member: User, text: str) -> Posted:
     # Locked and looked at again: it may have been closed, or the member taken out, meanwhile.
     lock_open_room(room.pk)
     visible_room(room_id=room_id, user=member)
-    position = publish_event(
+    position = append_event(
         room_id=room.pk,
         kind="message.posted",
         actor=member,

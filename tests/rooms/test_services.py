@@ -17,11 +17,13 @@ from apps.rooms import services
 from apps.rooms.models import Participant, Room, RoomEvent
 from apps.rooms.services import (
     RoomClosed,
+    append_event,
     close_room,
     create_room,
     invite,
     publish_event,
     remove_participant,
+    room_last,
 )
 
 
@@ -135,13 +137,37 @@ def test_a_bell_rings_after_commit_and_carries_no_payload(
     rung: list[dict[str, Any]] = []
     monkeypatch.setattr("apps.rooms.relay._publish", lambda room_id, message: rung.append(message))
     with django_capture_on_commit_callbacks() as callbacks:
-        position = publish_event(
+        position = append_event(
             room_id=room.pk, kind="message.posted", actor=owner, data={"text": "secret"}
         )
         assert rung == []
     for callback in callbacks:
         callback()
     assert rung == [{"bell": position, "revision": room.roster_revision}]
+
+
+def test_events_held_back_come_at_the_end_and_go_with_what_raises(
+    room: Room, owner: User
+) -> None:
+    def say(word: str) -> None:
+        publish_event(room_id=room.pk, kind="message.posted", actor=owner, data={"text": word})
+
+    with room_last():
+        say("first")
+        with room_last():
+            say("inner")
+        with pytest.raises(LookupError), room_last():
+            say("undone")
+            raise LookupError
+        assert not RoomEvent.objects.filter(kind="message.posted").exists()
+        say("last")
+    with pytest.raises(LookupError), room_last():
+        say("undone")
+        raise LookupError
+    said = RoomEvent.objects.filter(kind="message.posted").order_by("position")
+    assert [event.data["text"] for event in said] == ["first", "inner", "last"]
+    say("now")
+    assert said.count() == 4
 
 
 def test_an_event_costs_two_statements(

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
-from django.db import transaction
 
 from apps.boundary.crossing import Executed
 from apps.core.deadlines import Deadline
@@ -24,6 +23,7 @@ from apps.domain.tooling import (
     ToolFailure,
     ToolOk,
 )
+from apps.rooms.services import room_last
 from apps.runs.models import Call, Run
 from apps.tools.contract import CallContext, Tool
 
@@ -53,7 +53,7 @@ def execute(
     try:
         if tool.spec.effect_domain is EffectDomain.OURS:
             # Effect and settlement commit together; what raises is rolled back to here.
-            with transaction.atomic():
+            with room_last():
                 result = tool.handler(arguments, context)
         else:
             result = tool.handler(arguments, context)

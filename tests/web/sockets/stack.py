@@ -23,7 +23,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from apps.accounts.models import User
 from apps.rooms.models import Room
-from apps.rooms.services import publish_event
+from apps.rooms.services import append_event
 
 ROOT = Path(__file__).resolve().parents[3]
 ORIGIN = "http://kaizen.test"
@@ -225,7 +225,7 @@ class Socket:
 
 def say(room: Room, user: User, text: str) -> int:
     """Publish one durable event and return its position."""
-    return publish_event(room_id=room.pk, kind="message.posted", actor=user, data={"text": text})
+    return append_event(room_id=room.pk, kind="message.posted", actor=user, data={"text": text})
 
 
 def wait_for(condition: Callable[[], bool], *, seconds: float) -> None:

@@ -11,7 +11,12 @@ from django.db import connection, transaction
 
 from apps.accounts.models import User
 from apps.rooms.models import Room, RoomEvent
-from apps.rooms.services import close_room, invite, publish_event, remove_participant
+from apps.rooms.services import (
+    append_event,
+    close_room,
+    invite,
+    remove_participant,
+)
 from tests.web.sockets.stack import WebServer, say
 
 pytestmark = [pytest.mark.workers, pytest.mark.django_db(transaction=True)]
@@ -198,7 +203,7 @@ def test_a_slow_viewer_is_sent_back_and_holds_nobody_up(
     quick.next()
     filler = "x" * 20_000
     for _ in range(600):
-        last = publish_event(
+        last = append_event(
             room_id=room.pk, kind="message.posted", actor=owner, data={"text": filler}
         )
     started = time.monotonic()
