@@ -18,7 +18,7 @@ from django.db import transaction  # noqa: E402
 from apps.accounts.models import User  # noqa: E402
 from apps.rooms import relay  # noqa: E402
 from apps.rooms.models import Room  # noqa: E402
-from apps.rooms.services import create_room, invite, publish_event  # noqa: E402
+from apps.rooms.services import append_event, create_room, invite  # noqa: E402
 from apps.rooms.streams import StreamWriter  # noqa: E402
 from apps.rooms.tickets import issue_ticket  # noqa: E402
 from benchmarks.rooms_bare import CHANNEL  # noqa: E402
@@ -63,7 +63,7 @@ class Publisher:
         return {"positions": positions}
 
     def _say(self) -> int:
-        return publish_event(
+        return append_event(
             room_id=self._room.pk,
             kind="message.posted",
             actor=self._members[0],

@@ -146,9 +146,7 @@ def test_a_bell_rings_after_commit_and_carries_no_payload(
     assert rung == [{"bell": position, "revision": room.roster_revision}]
 
 
-def test_events_held_back_come_at_the_end_and_go_with_what_raises(
-    room: Room, owner: User
-) -> None:
+def test_events_held_back_come_at_the_end_and_go_with_what_raises(room: Room, owner: User) -> None:
     def say(word: str) -> None:
         publish_event(room_id=room.pk, kind="message.posted", actor=owner, data={"text": word})
 
