@@ -60,21 +60,26 @@ def create_artifact(
 def update_artifact(
     *,
     member: User,
+    room_id: Any,
     artifact_id: Any,
     expected_version: int,
     body: str,
     title: str | None,
     provenance: Provenance,
 ) -> ArtifactVersion:
-    """Add a version on top of exactly the one that the writer saw."""
+    """Add a version on top of exactly the one that the writer saw, in the artifact's own room.
+
+    Its room is told, so nobody writes into one that is closed or that they have left by working
+    in another.
+    """
     artifact = (
         Artifact.objects.writable_by(member)
         .select_for_update(no_key=True, of=("self",))
-        .filter(pk=as_uuid(artifact_id))
+        .filter(pk=as_uuid(artifact_id), room_id=room_id)
         .first()
     )
     if artifact is None:
-        raise ArtifactNotFound("There is no such artifact that you may change.")
+        raise ArtifactNotFound("There is no such artifact that you may change in this room.")
     if artifact.head != expected_version:
         raise StaleVersion(
             f"The artifact is at version {artifact.head}, not {expected_version}."

@@ -179,6 +179,7 @@ def _refuse(crossing: Crossing, refusal: Refuse) -> Settled:
         projection=unexecuted(
             outcome=outcome.value, reason=refusal.reason, message=refusal.message
         ),
+        explanation=refusal.message,
     )
 
 
@@ -208,6 +209,10 @@ def _gave_up(call_id: Any) -> bool:
         run, call = _locked_rows(call_id)
         if call.state != CallState.WAITING.value:
             return False
+        message = (
+            f"Kaizen failed {MAX_ATTEMPTS} times before it reached the tool (reference {call.pk})."
+            " Nothing was done."
+        )
         record(
             # Not even the tool is looked up: that may be what breaks.
             Crossing(run=run, call=call, tool=None),
@@ -215,13 +220,9 @@ def _gave_up(call_id: Any) -> bool:
             reason=Reason.EXECUTION_ERROR.value,
             rule="attempts_are_bounded",
             projection=unexecuted(
-                outcome=Outcome.ERROR.value,
-                reason=Reason.EXECUTION_ERROR,
-                message=(
-                    f"Kaizen failed {MAX_ATTEMPTS} times before it reached the tool (reference"
-                    f" {call.pk}). Nothing was done."
-                ),
+                outcome=Outcome.ERROR.value, reason=Reason.EXECUTION_ERROR, message=message
             ),
+            explanation=message,
         )
     return True
 
@@ -247,6 +248,7 @@ def _settle_silent(crossing: Crossing) -> None:
         reason=reason.value,
         rule="executor_fell_silent",
         projection=unexecuted(outcome=outcome.value, reason=reason, message=message),
+        explanation=message,
     )
 
 

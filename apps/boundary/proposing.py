@@ -88,6 +88,7 @@ def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
         },
     )
     if fault is not None:
+        message = f"The arguments are not valid. {fault}"
         record(
             Crossing(run=run, call=call, tool=tool),
             outcome=Outcome.REFUSED,
@@ -96,8 +97,9 @@ def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
             projection=unexecuted(
                 outcome=Outcome.REFUSED.value,
                 reason=Reason.INVALID_ARGUMENTS,
-                message=f"The arguments are not valid. {fault}",
+                message=message,
             ),
+            explanation=message,
         )
         call.refresh_from_db()
     return call

@@ -144,6 +144,7 @@ def _settle_unexecuted(
         reason=reason.value,
         rule="",
         projection=unexecuted(outcome=outcome.value, reason=reason, message=message),
+        explanation=message,
     )
 
 

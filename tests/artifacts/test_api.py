@@ -54,6 +54,7 @@ def artifact(tomas: User, room: Room) -> Artifact:
     )
     update_artifact(
         member=tomas,
+        room_id=room.pk,
         artifact_id=version.artifact_id,
         expected_version=1,
         body="print(2)\n",

@@ -176,6 +176,28 @@ def test_a_foreign_artifact_and_a_missing_one_are_refused_alike(
     assert told[0]["reason"] == "not_found"
 
 
+def test_an_update_reaches_no_artifact_of_another_room(
+    run: Run, agent: Agent, member: User
+) -> None:
+    """Otherwise a closed room, or one that the member has left, would be written into."""
+    elsewhere = make_room(member, agent)
+    made = projection_of(
+        crossed(claimed_run(elsewhere, agent, member), "create_artifact", NOTE).call
+    )["value"]
+    change = {"artifact_id": made["artifact_id"], "expected_version": 1, "body": "second"}
+    events = RoomEvent.objects.filter(room=elsewhere).count()
+    assert outcome(crossed(run, "update_artifact", change)) == ("error", "not_found")
+    assert Artifact.objects.get(pk=made["artifact_id"]).head == 1
+    assert RoomEvent.objects.filter(room=elsewhere).count() == events
+
+
+def test_a_line_number_may_be_written_as_any_whole_number(run: Run) -> None:
+    made = projection_of(crossed(run, "create_artifact", NOTE).call)["value"]
+    for step, line in enumerate(("2.0", "1e30", "9" * 40), 2):
+        text = f'{{"artifact_id": "{made["artifact_id"]}", "first_line": {line}}}'
+        assert outcome(crossed(run, "read_artifact", text, step=step))[0] == "ok"
+
+
 def test_an_update_on_a_stale_version_saves_nothing(run: Run) -> None:
     made = projection_of(crossed(run, "create_artifact", NOTE).call)["value"]
     change = {"artifact_id": made["artifact_id"], "expected_version": 1, "body": "second"}

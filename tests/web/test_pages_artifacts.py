@@ -135,6 +135,7 @@ def test_each_version_has_its_own_page(member: User, room: Room) -> None:
     first = saved(member, room, "old words")
     update_artifact(
         member=member,
+        room_id=room.pk,
         artifact_id=first.artifact_id,
         expected_version=1,
         body="new words",

@@ -29,8 +29,6 @@ from apps.tools.contract import CallContext, Tool
 
 log = structlog.get_logger(__name__)
 
-MAX_EXCEPTION_TEXT = 500
-
 
 def execute(
     *,
@@ -85,7 +83,10 @@ def _raised(spec: Specification, call: Call, raised: Exception) -> Executed:
     )
     kind = type(raised).__name__
     if spec.effect is Effect.READ:
-        said = f"{kind}: {raised}"[:MAX_EXCEPTION_TEXT]
+        said = (
+            f"The tool failed inside ({kind}, reference {call.pk})."
+            " It only reads, so it may be called again."
+        )
         return Executed(Outcome.RAISED, ToolFailure(Reason.EXECUTION_ERROR, said, retryable=True))
     if spec.effect_domain is EffectDomain.OURS:
         said = f"The tool failed inside ({kind}, reference {call.pk}). Nothing was saved."

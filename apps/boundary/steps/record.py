@@ -19,8 +19,13 @@ def record(
     reason: str,
     rule: str,
     projection: dict[str, Any],
+    explanation: str = "",
 ) -> Settled:
-    """Settle a call for good. Run and call are locked; the room's event comes last."""
+    """Settle a call for good. Run and call are locked; the room's event comes last.
+
+    Everyone in the room reads the explanation, so it is a sentence of ours. What a tool itself
+    says of its failure may hold what it was given, and goes to the model and its member alone.
+    """
     run = crossing.run
     call = settle_call(
         run=run,
@@ -55,18 +60,13 @@ def record(
             "title": call.title,
             "outcome": outcome.value,
             "reason": reason,
-            "explanation": _explanation(projection),
+            "explanation": explanation[:300],
             "milliseconds": _milliseconds(call),
             "artifact": _artifact(projection),
         },
     )
     wake(run=run)
     return Settled(call)
-
-
-def _explanation(projection: dict[str, Any]) -> str:
-    message = projection.get("message", "")
-    return message[:300] if isinstance(message, str) else ""
 
 
 def _milliseconds(call: Call) -> int | None:

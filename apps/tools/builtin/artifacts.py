@@ -47,10 +47,11 @@ def create_artifact(arguments: dict[str, Any], context: CallContext) -> ToolOk |
 
 
 def update_artifact(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
-    """Save the next version of an artifact that the member owns."""
+    """Save the next version of an artifact of this room that the member owns."""
     try:
         version = services.update_artifact(
             member=context.member,
+            room_id=context.room_id,
             artifact_id=arguments["artifact_id"],
             expected_version=arguments["expected_version"],
             body=arguments["body"],
@@ -72,7 +73,8 @@ def read_artifact(arguments: dict[str, Any], context: CallContext) -> ToolOk | T
         page = selectors.read_page(
             artifact_id=arguments["artifact_id"],
             user=context.member,
-            first_line=arguments.get("first_line", 1),
+            # JSON has one kind of number: 2.0 is a whole one.
+            first_line=int(arguments.get("first_line", 1)),
         )
     except NotFound as refusal:
         return ToolFailure(Reason.NOT_FOUND, str(refusal))
@@ -159,8 +161,9 @@ TOOLS = (
             name="update_artifact",
             title="Update an artifact",
             description=(
-                "Save a new version of an artifact. Say which version you read; if it has moved"
-                " on since, nothing is saved and you should read it again. Give the whole new body."
+                "Save a new version of an artifact of this room. Say which version you read; if it"
+                " has moved on since, nothing is saved and you should read it again. Give the whole"
+                " new body."
             ),
             input_schema={
                 "type": "object",
