@@ -18,6 +18,7 @@ from apps.accounts.identity import acting_user
 from apps.accounts.models import User
 from apps.accounts.services import note_password_set, note_user_saved
 from apps.accounts.tokens import revoke_all_tokens, revoke_token
+from apps.core.admin import ReadOnlyAdmin
 
 admin.site.unregister(Group)
 # The library's own page makes tokens behind the back of the service.
@@ -81,25 +82,13 @@ class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
 
 
 @admin.register(AuthToken)
-class TokenAdmin(ModelAdmin):
-    """Tokens, shown without their secret; they can be revoked, and nothing else."""
+class TokenAdmin(ReadOnlyAdmin):
+    """Tokens, shown without their secret; they end by the action below, which writes it down."""
 
     list_display = ("token_key", "user", "created", "expiry")
     search_fields = ("user__username", "token_key")
     list_select_related = ("user",)
     actions = ("revoke",)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Members make their own tokens."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """A token does not change."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Tokens end by the action below, which writes it down."""
-        return False
 
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         """Whoever may delete tokens may revoke them."""
