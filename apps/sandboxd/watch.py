@@ -16,12 +16,12 @@ from apps.sandboxd.limits import MIB, Limits
 
 INTERVAL = 0.05
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 # A connected socket may hold this much unread data in the kernel, where no process is charged.
 _SOCKET_BYTES = 208 * 1024
 _FREE_SOCKETS = 32
 _SOCKETS = re.compile(rb"sockets: used (\d+)")
+_HELD = re.compile(rb"^(RssAnon|RssShmem|VmPTE):\s+(\d+) kB", re.MULTILINE)
 _PSS = re.compile(rb"^Pss:\s+(\d+) kB", re.MULTILINE)
 
 
@@ -51,7 +51,7 @@ class Watch:
         used, crowded = self._files()
         if crowded:
             return Reason.TOO_MANY_FILES
-        processes, busy_ms = self._processes()
+        processes, tables, busy_ms = self._processes()
         self.cpu_ms = max(self.cpu_ms, int(busy_ms))
         if self._group is not None:
             if self._group.out_of_memory():
@@ -59,12 +59,12 @@ class Watch:
             self.cpu_ms = max(self.cpu_ms, self._group.cpu_ms() or 0)
         if self.cpu_ms >= self._limits.cpu_ms:
             return Reason.CPU_LIMIT
-        resident = sum(processes.values())
-        total = used + resident + self._sockets()
+        kernel = tables + self._sockets()
+        total = used + sum(processes.values()) + kernel
         # Pages that forked processes share are counted once for each of them. Before killing for
         # it, ask for the exact share.
         if total > limit and len(processes) > 1:
-            total = used + self._exact(processes) + self._sockets()
+            total = used + self._exact(processes) + kernel
         self.peak_bytes = max(self.peak_bytes, total)
         return Reason.MEMORY_LIMIT if total > limit else None
 
@@ -77,16 +77,19 @@ class Watch:
             crowded = crowded or facts.f_files - facts.f_ffree > self._limits.max_files
         return used, crowded
 
-    def _processes(self) -> tuple[dict[str, int], float]:
-        """Return resident bytes by process, and the CPU milliseconds of all of them so far."""
+    def _processes(self) -> tuple[dict[str, int], int, float]:
+        """Return resident bytes by process, the bytes of the tables that the kernel keeps of
+        their memory, and the CPU milliseconds of all of them so far.
+        """
         resident: dict[str, int] = {}
+        tables = 0
         kernel_ms = 0.0
         own: dict[bytes, float] = {}
         try:
             names = os.listdir(self._places.proc)
         except OSError:
             # The namespace is gone: there is nothing left to measure.
-            return resident, 0.0
+            return resident, 0, 0.0
         for name in names:
             if not name.isdecimal():
                 continue
@@ -99,24 +102,46 @@ class Watch:
             reaped = (int(fields[13]) + int(fields[14])) * _TICK_MS
             kernel_ms += mine + reaped
             own[name.encode() + b":" + fields[19]] = mine
-            status = self._read(f"{name}/statm").split()
-            if len(status) > 2:
-                # File-backed pages are the kernel's to drop; the rest is this process's own. Shared
-                # anonymous memory hides among "shared", so ask for it where there is much.
-                resident[name] = (int(status[1]) - int(status[2])) * _PAGE
-                if int(status[2]) * _PAGE > 16 * MIB:
-                    resident[name] += self._shared_memory(name)
+            resident[name], held = self._memory(name)
+            tables += held
         # Times of reaped children reach their parent, unless it ignores them; then what was last
         # seen of them counts.
         for key, spent in self._own_times.items():
             if key not in own:
                 self._vanished_ms += spent
         self._own_times = own
-        return resident, max(kernel_ms, sum(own.values()) + self._vanished_ms)
+        return resident, tables, max(kernel_ms, sum(own.values()) + self._vanished_ms)
 
-    def _shared_memory(self, name: str) -> int:
-        found = re.search(rb"^RssShmem:\s+(\d+) kB", self._read(f"{name}/status"), re.MULTILINE)
-        return int(found.group(1)) * 1024 if found else 0
+    def _memory(self, name: str) -> tuple[int, int]:
+        """Return how many bytes a process holds of its own, and how many the kernel's tables of
+        its memory do: a program may touch a page here and there of an endless stretch, for free
+        but for those.
+        """
+        held = self._held(f"{name}/status")
+        if not held:
+            # The first thread may be gone while others keep all the memory.
+            tasks = (self._held(f"{name}/task/{task}/status") for task in self._tasks(name))
+            held = next(filter(None, tasks), {})
+        # File-backed pages are the kernel's to drop; the rest is this process's own. A little
+        # shared memory is mapped files of the workspace, which count there.
+        shared = held.get(b"RssShmem", 0)
+        own = held.get(b"RssAnon", 0) + (shared if shared > 16 * MIB else 0)
+        return own, held.get(b"VmPTE", 0)
+
+    def _held(self, status: str) -> dict[bytes, int]:
+        return {key: int(number) * 1024 for key, number in _HELD.findall(self._read(status))}
+
+    def _tasks(self, name: str) -> list[str]:
+        try:
+            opened = os.open(f"{name}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._places.proc)
+        except OSError:
+            return []  # the process ended meanwhile
+        try:
+            return os.listdir(opened)
+        except OSError:
+            return []
+        finally:
+            os.close(opened)
 
     def _exact(self, processes: dict[str, int]) -> int:
         total = 0

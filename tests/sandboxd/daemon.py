@@ -25,6 +25,8 @@ QUICK = Limits(wall_ms=20_000, cpu_ms=10_000)
 class Daemon:
     """One supervisor with folders of its own."""
 
+    program: tuple[str, ...] = ("-m", "apps.sandboxd")
+
     def __init__(self, home: Path, *options: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="daemon-", dir=home))
         self.folder.chmod(0o755)
@@ -39,7 +41,7 @@ class Daemon:
         with self.log.open("wb") as log:
             return subprocess.Popen(
                 [
-                    sys.executable, "-m", "apps.sandboxd", "--socket", str(self.socket),
+                    sys.executable, *self.program, "--socket", str(self.socket),
                     "--state", str(self.state), "--runtime", str(self._home / "runtime"),
                     *self._options,
                 ],
@@ -114,6 +116,16 @@ class Daemon:
         if self.process.poll() is None:
             self.stop()
         shutil.rmtree(self.folder)
+
+
+class BareDaemon(Daemon):
+    """A supervisor on a machine where no control group can be made, as for an ordinary user."""
+
+    program = (
+        "-c",
+        "import sys; from apps.sandboxd import __main__, driver;"
+        " driver.find_tree = lambda tag: None; sys.exit(__main__.main())",
+    )
 
 
 def make_home() -> Path:
