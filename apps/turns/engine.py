@@ -14,9 +14,9 @@ import structlog
 from django.db import connection
 from django.utils import timezone
 
-from apps.accounts.permissions import Permission, may
 from apps.audit.services import SYSTEM
 from apps.boundary.crossing import Waiting
+from apps.boundary.lost import lost_place
 from apps.boundary.pipeline import cross
 from apps.boundary.proposing import Proposal, propose
 from apps.boundary.services import close_waiting_calls
@@ -114,13 +114,10 @@ class _Turn:
         if run.stop_requested_at is not None:
             self._pulse.note_stop()
             return False
-        if run.room.closed_at is not None:
-            why = "The room was closed."
-        elif not may(run.member, Permission.ROOM_TAKE_PART, run.room):
-            why = f"{run.member.name} does not take part in this room any more."
-        elif run.catalog is None and not run.agent.enabled:
+        why = lost_place(run)
+        if not why and run.catalog is None and not run.agent.enabled:
             why = f"{run.agent.name} is switched off."
-        else:
+        if not why:
             return False
         self._finish(run, Run.Outcome.STOPPED, why)
         return True
