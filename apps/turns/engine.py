@@ -38,6 +38,7 @@ from apps.runs.services import (
 from apps.tools.catalog import freeze_catalog, offered_tools
 from apps.turns.answer import Answer, listen
 from apps.turns.context import messages_for
+from apps.turns.listening import patiently
 from apps.turns.provider import ProviderFailed, provider
 from apps.turns.pulse import Pulse, leaving
 
@@ -165,15 +166,13 @@ class _Turn:
         # The model may take minutes: no connection is held while it speaks.
         connection.close()
         try:
-            listen(
-                answer=answer,
-                deltas=provider().stream(
-                    model=run.agent.model_name,
-                    messages=messages,
-                    tools=_tools_for_model(run.catalog or {}),
-                    stopped=self._pulse.interrupted,
-                ),
+            deltas = provider().stream(
+                model=run.agent.model_name,
+                messages=messages,
+                tools=_tools_for_model(run.catalog or {}),
+                stopped=self._pulse.interrupted,
             )
+            listen(answer=answer, deltas=patiently(deltas, self._pulse.interrupted))
         except ProviderFailed as failure:
             return self._after_failure(failure)
         return True if self._pulse.interrupted() else self._store(answer)
