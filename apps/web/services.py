@@ -81,10 +81,15 @@ def _addressed(seats: list[Seat], text: str) -> str | None:
 
 
 def _named(seats: list[Seat], text: str) -> Seat | None:
-    """Find the first seat that is named with @, by slug or by name; the longest name wins."""
+    """Find the first seat that is named with @, by slug or by name; the longest one wins.
+
+    Slugs are nobody else's, and names are free: so of two as long, the slug wins.
+    """
+    words = [(seat.agent.slug, seat) for seat in seats] + [
+        (seat.agent.name, seat) for seat in seats
+    ]
     calls = sorted(
-        ((word.casefold(), seat) for seat in seats for word in (seat.agent.slug, seat.agent.name)),
-        key=lambda pair: -len(pair[0]),
+        ((word.casefold(), seat) for word, seat in words), key=lambda pair: -len(pair[0])
     )
     for mention in _MENTION.finditer(text):
         rest = text[mention.end() : mention.end() + 100].casefold()
