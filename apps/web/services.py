@@ -85,12 +85,9 @@ def _named(seats: list[Seat], text: str) -> Seat | None:
 
     Slugs are nobody else's, and names are free: so of two as long, the slug wins.
     """
-    words = [(seat.agent.slug, seat) for seat in seats] + [
-        (seat.agent.name, seat) for seat in seats
-    ]
-    calls = sorted(
-        ((word.casefold(), seat) for word, seat in words), key=lambda pair: -len(pair[0])
-    )
+    slugs = [(seat.agent.slug, seat) for seat in seats]
+    names = [(seat.agent.name.casefold(), seat) for seat in seats]
+    calls = sorted(slugs + names, key=lambda pair: -len(pair[0]))
     for mention in _MENTION.finditer(text):
         rest = text[mention.end() : mention.end() + 100].casefold()
         for word, seat in calls:
