@@ -1,7 +1,8 @@
 """Which runs can nobody go on with, and how do they end?
 
-A run needs an open room and a member who takes part in it. One of another runtime needs a token
-that is alive besides, and nobody's worker ever looks at it: so whatever ends it is found here.
+A run needs an open room, a member who takes part in it, and time that is left. One of another
+runtime needs a token that is alive besides, and nobody's worker ever looks at it: so whatever ends
+it is found here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ def lost_runs(limit: int) -> Iterable[Any]:
     place = Participant.objects.filter(
         room_id=OuterRef("room_id"), user_id=OuterRef("member_id"), left_at=None
     )
-    lost = Q(room__closed_at__isnull=False) | Q(member__is_active=False) | ~Exists(place)
+    lost = (
+        Q(room__closed_at__isnull=False)
+        | Q(member__is_active=False)
+        | Q(deadline_at__lte=Now())
+        | ~Exists(place)
+    )
     ended = Q(token_expires_at__lte=Now()) | Q(stop_requested_at__isnull=False)
     return (
         Run.objects.exclude(state=Run.State.FINISHED)
@@ -52,9 +58,9 @@ def end_lost_run(*, run_id: Any) -> None:
     if run.state != idle or _running(run.pk).exists():
         return
     outcome, why = Run.Outcome.STOPPED, lost_place(run)
-    if outside and not why and run.stop_requested_at is not None:
-        why = "Stopped."
-    elif outside and not why and _token_is_over(run):
+    if outside and run.stop_requested_at is not None:
+        why = why or "Stopped."
+    elif outside and _token_is_over(run):
         outcome, why = Run.Outcome.FAILED, "Its runtime never ended the run."
     if not why:
         return
@@ -68,6 +74,8 @@ def lost_place(run: Run) -> str:
         return "The room was closed."
     if not may(run.member, Permission.ROOM_TAKE_PART, run.room):
         return f"{run.member.name} does not take part in this room any more."
+    if run.deadline_at <= timezone.now():
+        return "The run was open for longer than any run may be."
     return ""
 
 

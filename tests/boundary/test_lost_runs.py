@@ -38,6 +38,7 @@ LOSSES: dict[str, Loss] = {
     "removed": lambda room, owner, guest: remove_participant(
         room_id=room.pk, actor=owner, username=guest.username
     ),
+    "too_old": lambda room, owner, guest: Run.objects.update(deadline_at=PAST) and None,
     "deactivated": lambda room, owner, guest: (
         User.objects.filter(pk=guest.pk).update(is_active=False) and None
     ),
