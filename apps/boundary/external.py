@@ -21,6 +21,7 @@ from apps.accounts.permissions import Permission, require
 from apps.audit.services import record
 from apps.boundary.crossing import Crossed
 from apps.boundary.errors import BadProposal
+from apps.boundary.lost import lost_place
 from apps.boundary.pipeline import cross
 from apps.boundary.proposing import MAX_PROPOSAL_ID, Proposal, propose
 from apps.boundary.services import close_waiting_calls
@@ -28,7 +29,7 @@ from apps.core.correlation import current_correlation_id
 from apps.core.errors import Conflict, NotFound, Refusal
 from apps.domain.tooling import CallState
 from apps.rooms.models import Room
-from apps.rooms.services import RoomClosed, publish_event, room_last
+from apps.rooms.services import RoomClosed, publish_event
 from apps.runs.claims import fenced
 from apps.runs.models import Call, JournalEntry, Run, Seat
 from apps.runs.services import (
@@ -156,6 +157,8 @@ def finish_external_run(*, run: Run, text: str) -> None:
     with fenced(run_id=run.pk, fence=EXTERNAL_FENCE) as locked:
         if Call.objects.filter(run=locked, state=CallState.DISPATCHED.value).exists():
             raise Conflict("A call of this run is still running. Wait for it, or stop the run.")
+        if why := lost_place(locked):
+            raise Conflict(f"{why} Nothing more can be said for this run, which ends by itself.")
         close_waiting_calls(run=locked, actor=locked.member, message="The runtime ended the run.")
         append_journal(
             run=locked, kind=JournalEntry.Kind.ASSISTANT, body={"text": text, "calls": []}
@@ -173,24 +176,6 @@ def finish_external_run(*, run: Run, text: str) -> None:
                 },
             )
         finish_run(run=locked, outcome=Run.Outcome.COMPLETED)
-
-
-def expire_external_run(*, run_id: Any) -> None:
-    """End a run whose token has expired and whose runtime never said so."""
-    with room_last():
-        run = (
-            Run.objects.select_for_update(no_key=True, of=("self",))
-            .select_related("room", "agent", "member")
-            .filter(pk=run_id, runtime=Run.Runtime.EXTERNAL, token_expires_at__lte=timezone.now())
-            .exclude(state=Run.State.FINISHED)
-            .first()
-        )
-        if run is None or Call.objects.filter(run=run, state=CallState.DISPATCHED.value).exists():
-            return
-        close_waiting_calls(run=run, actor=run.member, message="The run's token expired.")
-        finish_run(
-            run=run, outcome=Run.Outcome.FAILED, explanation="Its runtime never ended the run."
-        )
 
 
 def _hash(token: str) -> str:

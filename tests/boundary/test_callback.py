@@ -14,7 +14,7 @@ from apps.accounts.models import User
 from apps.approvals.models import ApprovalRequest
 from apps.artifacts.models import Artifact
 from apps.boundary import pipeline
-from apps.boundary.selectors import expired_runs
+from apps.boundary.lost import end_lost_run, lost_runs
 from apps.boundary.services import decide_approval, stop_run
 from apps.rooms.models import Room, RoomEvent
 from apps.runs.models import Call, Run
@@ -136,10 +136,8 @@ def test_an_unknown_token_opens_nothing(runtime: Runtime, token: str) -> None:
 def test_an_expired_token_opens_nothing_and_its_run_is_ended(runtime: Runtime) -> None:
     Run.objects.update(token_expires_at=PAST)
     assert runtime.call("create_artifact", NOTE)[0] == 401
-    from apps.boundary.external import expire_external_run
-
-    assert list(expired_runs(10)) == [runtime.run.pk]
-    expire_external_run(run_id=runtime.run.pk)
+    assert list(lost_runs(10)) == [runtime.run.pk]
+    end_lost_run(run_id=runtime.run.pk)
     runtime.run.refresh_from_db()
     assert (runtime.run.state, runtime.run.outcome) == ("finished", "failed")
 
