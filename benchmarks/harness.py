@@ -1,4 +1,9 @@
-"""What do all benchmarks share? Real processes, plain percentiles, one JSON line at the end."""
+"""What do all benchmarks share? Real processes, partners that measure, and the closing line.
+
+A benchmark is run as `python -m benchmarks.NAME [--quick]`. It starts everything as `make up` does,
+in a folder of its own and with durability on, prints what it saw, and ends with one JSON line
+`{"benchmark": NAME, "figures": {...}, "ok": true|false}`.
+"""
 
 from __future__ import annotations
 
@@ -7,93 +12,200 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 CLONE = Path(__file__).resolve().parent.parent
 START_SECONDS = 120.0
 
 
+class BenchmarkFailed(Exception):
+    """The measurement itself broke; there are no figures."""
+
+
 @dataclass(frozen=True, slots=True)
-class Running:
-    """A whole Kaizen of its own, started as `make up` starts it, durability included."""
+class Report:
+    """What a benchmark found, and whether every claim of absence held."""
 
-    url: str
-    passwords: Mapping[str, str]
-    environment: Mapping[str, str]
-
-
-def options(description: str | None) -> argparse.Namespace:
-    """Read the arguments that every benchmark takes."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="a shorter run, for a first look")
-    return parser.parse_args()
+    figures: dict[str, float | int]
+    ok: bool
 
 
-@contextmanager
-def kaizen() -> Iterator[Running]:
-    """Run Kaizen in a folder of its own for the length of the block."""
-    var = Path(tempfile.mkdtemp(prefix="kaizen-bench-"))
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("KAIZEN_") and name not in ("DATABASE_URL", "REDIS_URL")
-    }
-    process = subprocess.Popen(
-        [sys.executable, str(CLONE / "manage.py"), "up", "--var", str(var)],
-        cwd=CLONE,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+def main(name: str, measure: Callable[[bool], Report]) -> int:
+    """Run one benchmark from the command line and return the exit code."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}")
+    parser.add_argument("--quick", action="store_true", help="fewer samples, the same path")
+    options = parser.parse_args()
     try:
-        yield _wait(process, var)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
-        shutil.rmtree(var)
+        report = measure(options.quick)
+    except BenchmarkFailed as problem:
+        say(str(problem))
+        report = Report({}, ok=False)
+    print(json.dumps({"benchmark": name, "figures": report.figures, "ok": report.ok}), flush=True)
+    return 0 if report.ok else 1
 
 
-def _wait(process: subprocess.Popen[bytes], var: Path) -> Running:
-    until = time.monotonic() + START_SECONDS
-    while time.monotonic() < until:
-        if process.poll() is not None:
-            raise SystemExit("Kaizen ended during its start.")
-        running = _read(var / "running.json")
-        if running.get("ready"):
-            return Running(
-                url=running["url"],
-                passwords={e["username"]: e["password"] for e in running["sign_ins"]},
-                environment=_read(var / "environment.json"),
-            )
-        time.sleep(0.1)
-    raise SystemExit(f"Kaizen was not ready within {START_SECONDS:.0f} s.")
+def say(message: str) -> None:
+    """Print a line for the person who watches."""
+    print(message, flush=True)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return content
-
-
-def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the value below which so many percent of all values lie (nearest rank)."""
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which this share of the values lies."""
+    if not values:
+        raise BenchmarkFailed("There is nothing to measure: no sample arrived.")
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def finish(name: str, figures: Mapping[str, Any], *, ok: bool) -> None:
-    """Print the figures for people, then the one line for programs, and exit."""
-    for figure, value in figures.items():
-        print(f"  {figure:<22} {value}")
-    print(json.dumps({"benchmark": name, "figures": dict(figures), "ok": ok}), flush=True)
-    sys.exit(0 if ok else 1)
+def free_port() -> int:
+    """Return a loopback port that nobody uses at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+class Stack:
+    """Every process of Kaizen, started by its own supervisor, gone without a trace afterwards."""
+
+    def __init__(self) -> None:
+        self._var = Path(tempfile.mkdtemp(prefix="kaizen-benchmark-"))
+        self._console = self._var / "console.log"
+        self._supervisor: subprocess.Popen[bytes] | None = None
+        self._children: list[subprocess.Popen[Any]] = []
+
+    def __enter__(self) -> Stack:
+        """Start everything and wait until it is ready."""
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("DATABASE_URL", "REDIS_URL") and not name.startswith("KAIZEN_")
+        }
+        with self._console.open("wb") as console:
+            self._supervisor = subprocess.Popen(
+                [sys.executable, str(CLONE / "manage.py"), "up", "--var", str(self._var)],
+                env=environment,
+                cwd=CLONE,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self._running().get("ready"):
+            if self._supervisor.poll() is not None or time.monotonic() > deadline:
+                said = self._console.read_text(errors="replace")[-2000:]
+                self._stop()
+                raise BenchmarkFailed(f"Kaizen did not start:\n{said}")
+            time.sleep(0.1)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop everything, partners and servers first."""
+        self._stop()
+
+    @property
+    def url(self) -> str:
+        """Return where the web server answers."""
+        return str(self._running()["url"])
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the environment of Kaizen's own processes."""
+        ours: dict[str, str] = json.loads((self._var / "environment.json").read_text())
+        return {**os.environ, **ours, "DJANGO_SETTINGS_MODULE": "kaizen.settings"}
+
+    def partner(self, module: str) -> Partner:
+        """Start a process that answers one JSON line with another."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", module],
+            env=self.environment,
+            cwd=CLONE,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._children.append(process)
+        return Partner(process, module)
+
+    def serve(self, application: str) -> int:
+        """Start one web server as the product starts its own, and return its port."""
+        port = free_port()
+        with (self._var / f"server-{port}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [
+                    sys.executable, "-m", "uvicorn", application, "--port", str(port),
+                    "--lifespan", "off", "--ws-per-message-deflate", "false",
+                    "--timeout-graceful-shutdown", "5", "--no-access-log",
+                    "--log-level", "warning",
+                ],
+                env=self.environment,
+                cwd=CLONE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        self._children.append(process)
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    return port
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise BenchmarkFailed(f"{application} did not start.")
+            time.sleep(0.05)
+
+    def _running(self) -> dict[str, Any]:
+        try:
+            content: dict[str, Any] = json.loads((self._var / "running.json").read_text())
+        except FileNotFoundError:
+            return {}
+        return content
+
+    def _stop(self) -> None:
+        for process in self._children:
+            if process.poll() is None:
+                process.terminate()
+        for process in self._children:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if self._supervisor is not None and self._supervisor.poll() is None:
+            self._supervisor.send_signal(signal.SIGTERM)
+            self._supervisor.wait(60)
+        shutil.rmtree(self._var, ignore_errors=True)
+
+
+class Partner:
+    """A process beside the benchmark that does as it is asked, one JSON line at a time."""
+
+    def __init__(self, process: subprocess.Popen[str], name: str) -> None:
+        self._process = process
+        self._name = name
+
+    def ask(self, what: str, **details: Any) -> dict[str, Any]:
+        """Send one request and wait for its answer."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:
+            raise BenchmarkFailed(f"{self._name} has no pipes.")
+        stdin.write(json.dumps({"what": what, **details}) + "\n")
+        stdin.flush()
+        line = stdout.readline()
+        if not line:
+            raise BenchmarkFailed(f"{self._name} ended while it was asked to {what}.")
+        answer: dict[str, Any] = json.loads(line)
+        return answer

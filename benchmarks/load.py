@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
+
+from benchmarks.harness import BenchmarkFailed
 
 
 class Connection:
@@ -67,7 +68,7 @@ async def drive(
             status, answer = await connection.post(path, body(mine), headers)
             times.append((time.perf_counter() - began) * 1000)
             if status != 200:
-                sys.exit(f"{path} answered {status}: {answer[:200]!r}")
+                raise BenchmarkFailed(f"{path} answered {status}: {answer[:200]!r}")
         connection.close()
 
     began = time.perf_counter()

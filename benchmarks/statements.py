@@ -1,11 +1,9 @@
-"""How many SQL statements does one admitted read cost? Printed as one JSON line."""
+"""The partner of the boundary's benchmark: opens a run, and counts the statements of one call."""
 
 from __future__ import annotations
 
 import json
-import os
-
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "kaizen.settings")
+import sys
 
 import django
 
@@ -19,29 +17,38 @@ from apps.accounts.models import User  # noqa: E402
 from apps.boundary.external import open_external_run  # noqa: E402
 from apps.runs.models import Seat  # noqa: E402
 
-seat = Seat.objects.select_related("agent").first()
-member = User.objects.get(username="mara")
-assert seat is not None
-opened = open_external_run(room_id=seat.room_id, member=member, agent_slug=seat.agent.slug)
-client = Client(HTTP_HOST="127.0.0.1")
+
+def open_run() -> str:
+    """Open a run of another runtime in the demonstration's room and return its token."""
+    seat = Seat.objects.select_related("agent").earliest("created_at")
+    member = User.objects.get(username="mara")
+    return open_external_run(room_id=seat.room_id, member=member, agent_slug=seat.agent.slug).token
 
 
-def call(proposal_id: str) -> None:
-    """Make one call through the whole API."""
-    answer = client.post(
+def statements() -> int:
+    """Make two calls through the whole API and count the statements of the second."""
+    token = open_run()
+    _call(token, "warm")
+    with CaptureQueriesContext(connection) as captured:
+        _call(token, "counted")
+    return len(captured.captured_queries)
+
+
+def _call(token: str, proposal_id: str) -> None:
+    body = {"name": "list_available_agents", "arguments": {}, "proposal_id": proposal_id}
+    answer = Client(headers={"host": "127.0.0.1"}).post(
         "/api/v1/callback/calls",
-        json.dumps({"name": "list_available_agents", "arguments": {}, "proposal_id": proposal_id}),
+        json.dumps(body),
         content_type="application/json",
-        headers={"Authorization": f"Run {opened.token}"},
+        headers={"Authorization": f"Run {token}"},
     )
-    assert answer.status_code == 200, answer.content
+    if answer.status_code != 200:
+        sys.exit(f"The call answered {answer.status_code}: {answer.content[:200]!r}")
 
 
-call("warm")
-with CaptureQueriesContext(
-    connection,
-) as captured:
-    call("counted")
-for query in captured.captured_queries:
-    print(query["sql"][:160])
-print(json.dumps({"statements": len(captured.captured_queries)}))
+for line in sys.stdin:
+    match json.loads(line)["what"]:
+        case "open":
+            print(json.dumps({"token": open_run()}), flush=True)
+        case "count":
+            print(json.dumps({"statements": statements()}), flush=True)

@@ -245,7 +245,7 @@ CELERY_BEAT_SCHEDULE = {
     for name, seconds in {
         "core.sweep": 5.0,
         "audit.seal": 10.0,
-        "audit.ensure_months": 24 * 3600.0,
+        "audit.ensure_months": 3600.0,
         "core.collect": 3600.0,
     }.items()
 }

@@ -10,13 +10,14 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateFilter
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 
 from apps.approvals.models import ApprovalRequest, Receipt
 from apps.core.admin import (
     Card,
     Cell,
+    DayRangeFilter,
     Fact,
     Sheet,
     SheetAdmin,
@@ -43,7 +44,7 @@ class ApprovalRequestAdmin(SheetAdmin):
     """Questions that members were asked."""
 
     list_display = ("tool", "asked", "state_word", "expires_at", "decided_at", "created_at")
-    list_filter = (("state", ChoicesDropdownFilter), ("created_at", RangeDateFilter))
+    list_filter = (("state", ChoicesDropdownFilter), ("created_at", DayRangeFilter))
     search_fields = ("tool", "decider__username")
     search_help_text = "Tool or member"
     ordering = ("-created_at",)

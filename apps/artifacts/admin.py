@@ -7,13 +7,14 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateFilter
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 
 from apps.artifacts.models import Artifact
 from apps.core.admin import (
     Card,
     Cell,
+    DayRangeFilter,
     Fact,
     Sheet,
     SheetAdmin,
@@ -32,7 +33,7 @@ class ArtifactAdmin(SheetAdmin):
     """Artifacts and their versions."""
 
     list_display = ("title", "kind", "owner_name", "room", "head", "updated_at")
-    list_filter = (("kind", ChoicesDropdownFilter), ("updated_at", RangeDateFilter))
+    list_filter = (("kind", ChoicesDropdownFilter), ("updated_at", DayRangeFilter))
     search_fields = ("title", "owner__username", "room__name")
     search_help_text = "Title, owner or room"
     ordering = ("-updated_at",)

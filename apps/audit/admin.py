@@ -11,7 +11,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import URLPattern, path
-from unfold.contrib.filters.admin import RangeDateTimeFilter, TextFilter
+from unfold.contrib.filters.admin import TextFilter
 from unfold.decorators import display
 
 from apps.audit import exporting
@@ -21,6 +21,7 @@ from apps.audit.services import record
 from apps.core.admin import (
     Card,
     Cell,
+    DayRangeFilter,
     Fact,
     QuietChangeList,
     Sheet,
@@ -109,7 +110,7 @@ class AuditRowAdmin(SheetAdmin):
         ActionFilter,
         SubjectFilter,
         CorrelationFilter,
-        ("at", RangeDateTimeFilter),
+        ("at", DayRangeFilter),
     )
     list_before_template = "admin/audit_export.html"
     search_fields = ("correlation_id",)

@@ -7,8 +7,7 @@ from apps.audit import sealing
 @shared_task(name="audit.seal")
 def seal() -> None:
     """Seal what was written since the last seal."""
-    while sealing.seal_rows() is not None:
-        pass
+    sealing.seal_what_waits()
 
 
 @shared_task(name="audit.ensure_months")

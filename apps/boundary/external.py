@@ -119,7 +119,9 @@ def open_external_run(*, room_id: Any, member: User, agent_slug: str) -> Opened:
 def run_of_token(token: str) -> Run:
     """Return the live run that a token stands for."""
     run = (
-        Run.objects.select_related("room", "agent", "member")
+        # The catalog is large, and only one address reads it through this row.
+        Run.objects.select_related("member")
+        .defer("catalog")
         .filter(
             token_hash=_hash(token),
             token_expires_at__gt=timezone.now(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.contrib.admin.utils import unquote
@@ -21,6 +21,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
 from unfold.admin import ModelAdmin
+from unfold.contrib.filters.admin import RangeDateFilter
+from unfold.utils import parse_date_str
 from unfold.views import ChangeList
 
 
@@ -114,6 +116,21 @@ class QuietChangeList(ChangeList):
         self.full_result_count = self.result_count
 
 
+class DayRangeFilter(RangeDateFilter):
+    """Rows of some days, first and last included, by the clock that the pages show (UTC)."""
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Keep the rows between the two days; a day that is none keeps everything."""
+        name = self.parameter_name
+        first = _day(self.used_parameters.get(f"{name}_from"))
+        last = _day(self.used_parameters.get(f"{name}_to"))
+        if first is not None:
+            queryset = queryset.filter(**{f"{name}__gte": first})
+        if last is not None:
+            queryset = queryset.filter(**{f"{name}__lt": last + timedelta(days=1)})
+        return queryset
+
+
 class ReadOnlyAdmin(ModelAdmin):
     """A list that shows; nothing is added, changed or deleted behind a service's back."""
 
@@ -187,6 +204,11 @@ class SheetAdmin(ReadOnlyAdmin):
             **context,
         }
         return TemplateResponse(request, template, whole)
+
+
+def _day(given: Any) -> datetime | None:
+    day = parse_date_str(given) if isinstance(given, str) else None
+    return datetime(day.year, day.month, day.day, tzinfo=UTC) if day else None
 
 
 def path_of(obj: Model | None) -> str:

@@ -45,7 +45,7 @@ _migrated = False
 
 
 def register_part(look: Callable[[], Part]) -> None:
-    """Let an app above tell how its part is; `look` returns within a second and never raises."""
+    """Let an app above tell how its part is; `look` never raises."""
     _more.append(look)
 
 

@@ -11,14 +11,14 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import URLPattern, path, reverse
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
-from unfold.contrib.filters.admin import DropdownFilter, RangeDateFilter
+from unfold.contrib.filters.admin import DropdownFilter
 from unfold.decorators import display
 
 from apps.accounts.identity import acting_user
 from apps.accounts.models import User
 from apps.accounts.permissions import Permission, may
 from apps.audit.refusals import record_refusal
-from apps.core.admin import SheetAdmin, ago, plural
+from apps.core.admin import DayRangeFilter, SheetAdmin, ago, plural
 from apps.core.errors import Refusal
 from apps.packages.models import Package
 from apps.proposals import services
@@ -68,7 +68,7 @@ class PackageProposalAdmin(SheetAdmin):
     """The review queue."""
 
     list_display = ("proposal", "reach", "waiting", "written_by", "evidence_word", "state_word")
-    list_filter = (StateFilter, ("submitted_at", RangeDateFilter))
+    list_filter = (StateFilter, ("submitted_at", DayRangeFilter))
     list_before_template = "admin/proposals/queue_figures.html"
     search_fields = ("ref", "author__username", "author__display_name", "note")
     search_help_text = "Package, author or note"

@@ -123,7 +123,15 @@ class Shelf:
         *more: Any,
     ) -> str:
         said = "" if frame is None else relay.encode(frame)
-        place = [self._writer, mode, EXPIRY, relay.encode(head), self._stream, self._channel, said]
+        place: list[Any] = [
+            self._writer,
+            mode,
+            EXPIRY,
+            relay.encode(head),
+            self._stream,
+            self._channel,
+            said,
+        ]
         answer: Any = script(keys=self._keys, args=[*place, *more])
         if answer == b"overtaken":
             raise Overtaken

@@ -5,11 +5,11 @@ A few threads read; each gives its connection back at once, so sockets hold none
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from asgiref.sync import sync_to_async
 from django.db import connection
 
 P = ParamSpec("P")
@@ -30,4 +30,4 @@ async def read(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -
         finally:
             connection.close()
 
-    return await sync_to_async(then_give_back, thread_sensitive=False, executor=_pool)()
+    return await asyncio.get_running_loop().run_in_executor(_pool, then_give_back)

@@ -11,13 +11,14 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
-from unfold.contrib.filters.admin import ChoicesDropdownFilter, RangeDateFilter
+from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 
 from apps.audit.selectors import rows_of_correlation
 from apps.core.admin import (
     Card,
     Cell,
+    DayRangeFilter,
     Fact,
     Sheet,
     SheetAdmin,
@@ -51,7 +52,7 @@ class RunAdmin(SheetAdmin):
         ("state", ChoicesDropdownFilter),
         ("outcome", ChoicesDropdownFilter),
         ("runtime", ChoicesDropdownFilter),
-        ("created_at", RangeDateFilter),
+        ("created_at", DayRangeFilter),
     )
     search_fields = ("agent__slug", "member__username", "room__name", "correlation_id")
     search_help_text = "Agent, member, room or correlation id"
@@ -143,7 +144,7 @@ class CallAdmin(SheetAdmin):
     list_filter = (
         ("state", ChoicesDropdownFilter),
         ("outcome", ChoicesDropdownFilter),
-        ("created_at", RangeDateFilter),
+        ("created_at", DayRangeFilter),
     )
     search_fields = ("tool", "run__member__username", "run__agent__slug")
     search_help_text = "Tool, member or agent"

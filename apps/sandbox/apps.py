@@ -9,3 +9,10 @@ class SandboxConfig(AppConfig):
     name = "apps.sandbox"
     label = "sandbox"
     verbose_name = "Sandbox"
+
+    def ready(self) -> None:
+        """Let probes hear how the sandbox is."""
+        from apps.core.health import register_part
+        from apps.sandbox.health import sandbox_part
+
+        register_part(sandbox_part)

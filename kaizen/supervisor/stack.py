@@ -215,7 +215,8 @@ class Stack:
                 [
                     "-m", "uvicorn", "kaizen.asgi:application",
                     "--fd", str(self._listener.fileno()), "--lifespan", "off",
-                    "--ws-per-message-deflate", "false", "--timeout-graceful-shutdown", "5",
+                    "--ws-per-message-deflate", "false", "--ws-max-size", "65536",
+                    "--timeout-graceful-shutdown", "5",
                     "--no-proxy-headers", "--no-server-header", "--no-access-log",
                     "--log-level", "warning",
                 ],

@@ -30,6 +30,8 @@ async function problemOf(response) {
     body = await response.json().catch(() => ({}));
   }
   const signedOut = response.status === 401 || body.code === "not_authenticated";
+  const outOfDate = response.status === 403 && /^CSRF/.test(body.detail || "");
+  if (outOfDate) body = { ...body, detail: "You signed in again since this page was loaded. Load it again; what you typed is kept." };
   return new Problem({
     status: response.status,
     code: signedOut ? "not_authenticated" : body.code || "error",

@@ -9,9 +9,9 @@ export function person({ username, name }, { small = false, online = null } = {}
   return h("span", { class: `av a${tint(username)}${small ? " s" : ""}${presence}`, "aria-hidden": "true" }, initials(name));
 }
 
-/** An agent's square picture. */
-export function agentPicture({ slug, name }, { small = false } = {}) {
-  return h("span", { class: `av ag a${tint(slug)}${small ? " s" : ""}`, "aria-hidden": "true" }, initials(name).slice(0, 1));
+/** An agent's square picture; its tint follows the name, which is all that a saved version keeps. */
+export function agentPicture({ name }, { small = false } = {}) {
+  return h("span", { class: `av ag a${tint(name)}${small ? " s" : ""}`, "aria-hidden": "true" }, initials(name).slice(0, 1));
 }
 
 /** A state with its icon and word. */

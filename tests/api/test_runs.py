@@ -81,7 +81,7 @@ def test_the_decider_sees_the_exact_arguments(
     body = as_mara.get(f"/api/v1/approvals/{question.pk}").json()
     assert body["arguments"] == {"celsius": 21, "note": "secret word"}
     assert body["arguments_digest"] == question.arguments_digest
-    assert set(body["about"]) == {"where", "as_whom", "effect", "undo", "comes_from"}
+    assert set(body["about"]) == {"where", "as_whom", "effect", "undo", "undoable", "comes_from"}
     assert as_tomas.get("/api/v1/approvals").json()["results"] == []
     problem(as_tomas.get(f"/api/v1/approvals/{question.pk}"), 404, "not_found")
 

@@ -71,6 +71,9 @@ def test_the_page_runs_under_the_content_policy(as_mara: APIClient, mara: Any) -
 
 def test_strangers_read_no_document(db: None) -> None:
     assert Client().get(SCHEMA).status_code == 401
+    page = Client().get("/api/v1/docs/")
+    assert page.status_code == 302
+    assert page["Location"].startswith("/sign-in/")
 
 
 def addresses(resolver: Any, before: str) -> list[str]:

@@ -74,3 +74,12 @@ def test_only_administrators_hear_why(db: None, parts: list[object]) -> None:
     assert response.status_code == 200
     assert response.json()["parts"]["sandbox"] == "off"
     assert response.json()["details"]["sandbox"] == "No driver: a sentence."
+
+
+def test_an_absent_sandbox_is_told_and_does_not_stop_the_rest(
+    db: None, tmp_path: Any, settings: Any
+) -> None:
+    settings.KAIZEN_SANDBOXD_SOCKET = str(tmp_path / "nobody-listens")
+    response = Client().get("/readyz")
+    assert response.status_code == 200
+    assert response.json()["parts"]["sandbox"] == "off"

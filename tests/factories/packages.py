@@ -8,7 +8,8 @@ from typing import Any
 MODULE = b'''"""Temperatures."""
 
 
-def convert(celsius):
+def convert(arguments):
+    celsius = arguments["celsius"]
     return {"fahrenheit": celsius * 9 / 5 + 32}
 '''
 TESTS = b"""import unittest
@@ -18,7 +19,7 @@ from weather import convert
 
 class Converting(unittest.TestCase):
     def test_water_boils(self):
-        self.assertEqual(convert(100), {"fahrenheit": 212})
+        self.assertEqual(convert({"celsius": 100}), {"fahrenheit": 212})
 """
 
 

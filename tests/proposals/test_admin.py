@@ -153,7 +153,7 @@ def test_characters_that_hide_are_made_visible(desk: Client, author: User) -> No
 
 def test_one_file_alone_and_byte_for_byte(desk: Client, submitted: PackageProposal) -> None:
     alone = words(desk.get(page_of(submitted) + "?file=weather.py"))
-    assert "def convert(celsius)" in alone
+    assert "def convert(arguments)" in alone
     assert "water_boils" not in alone
     raw = desk.get(reverse("admin:proposal_file", args=[submitted.pk]) + "?path=weather.py")
     assert raw.content == made.MODULE

@@ -11,6 +11,7 @@ from apps.audit.models import AuditRow
 from apps.core.errors import Forbidden, Invalid
 from apps.core.models import Blob
 from apps.packages.errors import PackageNameTaken, ToolNameTaken, VersionTaken
+from apps.packages.names import reserved_names
 from apps.proposals import services
 from apps.proposals.errors import (
     AlreadyOpen,
@@ -279,6 +280,7 @@ def test_a_tool_name_of_another_active_package_is_taken(
 
 
 def test_a_built_in_name_is_taken(author: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "create_artifact" in reserved_names()
     monkeypatch.setattr("apps.packages.names._sources", [lambda: ["PKG_weather_convert"]])
     with pytest.raises(ToolNameTaken):
         services.create_proposal(author=author, manifest=made.manifest(), files=made.tree())

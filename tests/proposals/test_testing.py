@@ -17,7 +17,7 @@ from apps.proposals.models import PackageProposal, ProposalTest
 from apps.proposals.pulse import TAIL_CHARACTERS, Pulse
 from apps.proposals.selectors import current_receipt, ready_tests
 from apps.sandbox.client import Reason
-from apps.sandbox.errors import SandboxUnavailable
+from apps.sandbox.errors import JobRefused, SandboxUnavailable
 from apps.sandbox.runner import TestReport
 from tests.factories import packages as made
 
@@ -138,6 +138,17 @@ def test_no_sandbox_is_said_and_nothing_runs(queued: ProposalTest, sandbox: Any)
     services.execute_test(test_id=queued.pk)
     queued.refresh_from_db()
     assert (queued.state, queued.explanation) == ("error", "Install bubblewrap 0.8 or newer.")
+
+
+def test_files_that_no_sandbox_takes_are_said(queued: ProposalTest, sandbox: Any) -> None:
+    def refuse(**_: Any) -> TestReport:
+        raise JobRefused("A path is too long.")
+
+    sandbox(refuse)
+    services.execute_test(test_id=queued.pk)
+    queued.refresh_from_db()
+    assert queued.state == "error"
+    assert queued.explanation.endswith("A path is too long.")
 
 
 def test_a_result_that_comes_after_a_change_is_dropped(

@@ -31,14 +31,24 @@ class Daemon:
         self.socket = self.folder / "s.sock"
         self.state = self.folder / "state"
         self.log = self.folder / "log"
+        self._home, self._options = home, options
+        self.process = self._start()
+        self._wait()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
+            return subprocess.Popen(
                 [
                     sys.executable, "-m", "apps.sandboxd", "--socket", str(self.socket),
-                    "--state", str(self.state), "--runtime", str(home / "runtime"), *options,
+                    "--state", str(self.state), "--runtime", str(self._home / "runtime"),
+                    *self._options,
                 ],
                 cwd=CLONE, env={}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
+
+    def restart(self) -> None:
+        """Start again after the process ended, on the same folders."""
+        self.process = self._start()
         self._wait()
 
     def _wait(self) -> None:

@@ -8,8 +8,9 @@ from apps.agents.models import Agent
 from apps.rooms.models import Room
 from tests.browser import chromium
 from tests.factories.rooms import make_agent, make_member, make_room
+from tests.web.modules import blank_page, run
 
-__all__ = ["chromium"]
+__all__ = ["blank_page", "chromium", "run"]
 
 
 def signed_in(user: User) -> Client:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any, cast
 
 from drf_spectacular.utils import extend_schema
@@ -13,6 +14,7 @@ from rest_framework.serializers import (
     CharField,
     ChoiceField,
     DictField,
+    FloatField,
     JSONField,
     Serializer,
     UUIDField,
@@ -24,11 +26,13 @@ from apps.boundary.crossing import Settled
 from apps.boundary.external import call_tool, finish_external_run
 from apps.core.api.serializers import NothingSerializer, StrictSerializer, TextField
 from apps.core.api.views import ApiView
+from apps.core.errors import NotFound
 from apps.core.throttles import Limit, spend
 from apps.domain.tooling import CallState
 from apps.runs.bodies import projection_of
 from apps.runs.models import Call, Run
 
+LONGEST_WAIT = 25.0
 CALLS_PER_MINUTE = 60_000
 """Per run: a bound against a runtime that has run wild, far above what work needs."""
 
@@ -60,6 +64,12 @@ class CallShape(Serializer):
     reason = CharField(allow_blank=True)
     waits_for_approval = JSONField()
     projection = JSONField(allow_null=True)
+
+
+class WaitShape(StrictSerializer):
+    """How long to wait for an outcome."""
+
+    wait = FloatField(min_value=0, max_value=LONGEST_WAIT, default=0, help_text="Seconds.")
 
 
 class LastWordShape(StrictSerializer):
@@ -132,6 +142,26 @@ class CallsView(RunView):
         return Response(
             call_view(crossed.call),
             status=status.HTTP_200_OK if done else status.HTTP_202_ACCEPTED,
+        )
+
+
+class CallView(RunView):
+    """Where one call stands."""
+
+    @extend_schema(
+        operation_id="callback_call",
+        parameters=[WaitShape],
+        responses={200: CallShape, 202: CallShape},
+    )
+    def get(self, request: Request, call_id: uuid.UUID) -> Response:
+        """Return a call, after at most `wait` seconds if it has not settled: 200, else 202."""
+        self.query(WaitShape)
+        call = Call.objects.filter(pk=call_id, run=self.run).first()
+        if call is None:
+            raise NotFound("This run has no such call.")
+        done = call.state == CallState.SETTLED.value
+        return Response(
+            call_view(call), status=status.HTTP_200_OK if done else status.HTTP_202_ACCEPTED
         )
 
 

@@ -30,7 +30,7 @@ from apps.proposals.pulse import CLAIM_SECONDS, Pulse
 from apps.proposals.selectors import draft_tree
 from apps.proposals.services.drafts import OPEN_STATES, lock_proposal
 from apps.proposals.verdicts import Verdict, judge
-from apps.sandbox.errors import SandboxUnavailable
+from apps.sandbox.errors import JobRefused, SandboxUnavailable
 from apps.sandbox.runner import run_unittests
 
 log = structlog.get_logger(__name__)
@@ -112,6 +112,8 @@ def _run(tree: dict[str, bytes], test: ProposalTest, pulse: Pulse) -> Verdict:
     except SandboxUnavailable as away:
         # Nothing was run, and nothing is ever run without a sandbox instead.
         return Verdict(State.ERROR, away.sentence)
+    except JobRefused as refused:
+        return Verdict(State.ERROR, f"The sandbox does not take these files: {refused}")
     return judge(report)
 
 

@@ -86,6 +86,13 @@ class Administrator:
             raise NotAsItShould(f"GET {path} answered {answer.status_code}.")
         return answer.text
 
+    def audit_rows(self, **filters: str) -> list[dict[str, Any]]:
+        """Export the audit rows that these filters keep."""
+        answer = self._http.get("/admin/audit/auditrow/export/jsonl/", params=filters)
+        if answer.status_code != 200:
+            raise NotAsItShould(f"The audit export answered {answer.status_code}.")
+        return [json.loads(line) for line in answer.text.splitlines()]
+
     def submit(self, path: str) -> str:
         """Press the button of the page's form that goes to this path; return what follows."""
         form = next((f for f in _forms(self.page(path)) if f.action == path), None)

@@ -67,11 +67,11 @@ def person(user: User, extra: str = "") -> SafeString:
 
 
 @register.simple_tag
-def agent(slug: str, name: str, extra: str = "") -> SafeString:
-    """Draw an agent's square picture."""
+def agent(name: str, extra: str = "") -> SafeString:
+    """Draw an agent's square picture; its tint follows the name."""
     return format_html(
         '<span class="av ag a{} {}" aria-hidden="true">{}</span>',
-        tint(slug),
+        tint(name),
         extra,
         name[:1].upper(),
     )

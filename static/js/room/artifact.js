@@ -28,7 +28,7 @@ export class ArtifactPane {
     }
     this.copy.addEventListener("click", () => this.copyText());
     addEventListener("kaizen:theme", () => { this.frame.clear(); this.paint(this.store.state); });
-    store.watch((state, before) => this.follow(state, before));
+    store.watch((state, before, message) => this.follow(state, before, message));
   }
 
   /** Show one artifact, at its head or at a version, because somebody asked for it. */
@@ -50,7 +50,7 @@ export class ArtifactPane {
   }
 
   // Writing draws the eye: the pane goes along unless the reader chose something else.
-  follow(state, before) {
+  follow(state, before, message) {
     for (const stream of Object.values(state.streams)) {
       if (stream.of !== "artifact") continue;
       const known = before.streams[stream.stream];
@@ -65,7 +65,7 @@ export class ArtifactPane {
     for (const [id, artifact] of Object.entries(state.artifacts)) {
       const known = before.artifacts[id];
       if (known && known.head !== artifact.head) this.versions.delete(id);
-      if (before.ready && (!known || known.head !== artifact.head)) this.saved(artifact);
+      if (message.type === "event" && (!known || known.head !== artifact.head)) this.saved(artifact);
     }
   }
 
@@ -234,7 +234,7 @@ export class ArtifactPane {
     const buttons = [];
     for (let number = first; number <= artifact.head; number += 1) {
       const row = byNumber.get(number);
-      const picture = row && (row.agent_name ? agentPicture({ slug: row.agent_name.toLowerCase(), name: row.agent_name }, { small: true }) : person(row.author, { small: true }));
+      const picture = row && (row.agent_name ? agentPicture({ name: row.agent_name }, { small: true }) : person(row.author, { small: true }));
       buttons.push(h("button", {
         type: "button", "aria-current": number === shown ? "true" : null,
         on: { click: () => { this.version = number; this.pinned = true; this.notice = null; this.paint(this.store.state); } },

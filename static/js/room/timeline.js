@@ -30,7 +30,8 @@ export class Timeline {
     const anchor = still || (this.following ? null : this.firstVisible());
     const before = anchor && anchor.getBoundingClientRect().top;
     const height = this.element.scrollHeight;
-    this.known = new Set(state.seats.flatMap((seat) => [seat.slug.toLowerCase()]));
+    for (const id of this.cards.keys()) if (!state.approvals[id]) this.cards.delete(id);
+    this.known = new Set(state.seats.map((seat) => seat.slug.toLowerCase()));
     const blocks = blocksOf(state);
     const wanted = blocks.map((block) => this.entry(block, state));
     if (state.more) wanted.unshift({ key: "older", make: () => this.olderButton() });
@@ -231,7 +232,7 @@ export class Timeline {
   hiddenCards() {
     const frame = this.element.getBoundingClientRect();
     return [...this.cards.values()].filter((card) => {
-      if (!card.mine || card.decided !== null) return false;
+      if (!card.mine || card.decided !== null || !card.element.isConnected) return false;
       const box = card.element.getBoundingClientRect();
       return box.top > frame.bottom - 60 || box.bottom < frame.top + 60;
     });

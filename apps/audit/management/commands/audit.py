@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from apps.audit.sealing import verify_audit
+from apps.audit.sealing import head_path, verify_audit
 
 SHOWN_FAULTS = 50
 
@@ -30,6 +30,8 @@ class Command(BaseCommand):
                         "seals": verdict.seals,
                         "sealed_rows": verdict.sealed_rows,
                         "unsealed_rows": verdict.unsealed_rows,
+                        "heads_checked": verdict.heads_checked,
+                        "fault_count": verdict.fault_count,
                         "faults": verdict.faults[:SHOWN_FAULTS],
                     }
                 )
@@ -37,10 +39,15 @@ class Command(BaseCommand):
         else:
             for fault in verdict.faults[:SHOWN_FAULTS]:
                 self.stdout.write(fault)
+            if not verdict.heads_checked:
+                self.stdout.write(
+                    f"No seals are written down in {head_path()} on this machine, so a trail that"
+                    " was cut at its end looks whole here."
+                )
             self.stdout.write(
                 f"{verdict.seals} seals over {verdict.sealed_rows} rows checked,"
                 f" {verdict.unsealed_rows} rows wait for their seal: "
-                + ("sound." if verdict.sound else f"{len(verdict.faults)} faults.")
+                + ("sound." if verdict.sound else f"{verdict.fault_count} faults.")
             )
         if not verdict.sound:
             sys.exit(1)

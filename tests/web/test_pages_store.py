@@ -1,66 +1,19 @@
-"""The modules that decide what a room page shows, tried with plain values in a real browser."""
+"""What is true in a room, and in what order it is told: the page's store, with plain values."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Route
 
-from tests.browser import watched
+from tests.web.modules import Run
 
 pytestmark = pytest.mark.browser
-
-STATIC = Path(__file__).parents[2] / "static"
-# Never asked: every request is answered here. Loopback, because digests need a secure origin.
-ORIGIN = "http://127.0.0.1:9"
-TYPES = {".js": "text/javascript", ".css": "text/css"}
 
 MARA = {"id": 1, "username": "mara", "name": "Mara Lindqvist"}
 TOMAS = {"id": 2, "username": "tomas", "name": "Tomás Ferreira"}
 SCRIBE = {"slug": "scribe", "name": "Scribe"}
-
-Run = Callable[..., Any]
-
-
-def serve(route: Route) -> None:
-    """Hand out our own files, and an empty page for everything else."""
-    path = STATIC / route.request.url.removeprefix(f"{ORIGIN}/static/").split("?")[0]
-    if route.request.url.startswith(f"{ORIGIN}/static/") and path.is_file():
-        kind = TYPES.get(path.suffix, "application/octet-stream")
-        route.fulfill(body=path.read_bytes(), content_type=kind)
-    else:
-        route.fulfill(body="<!doctype html><title>empty</title>", content_type="text/html")
-
-
-@pytest.fixture(scope="module")
-def page(chromium: Browser) -> Iterator[Page]:
-    context = chromium.new_context()
-    page = context.new_page()
-    wrong = watched(page)
-    page.route("**/*", serve)
-    page.goto(f"{ORIGIN}/")
-    yield page
-    assert wrong == []
-    context.close()
-
-
-@pytest.fixture
-def run(page: Page) -> Run:
-    """Call an exported function of a module."""
-
-    def call(module: str, body: str, **values: Any) -> Any:
-        source = (
-            f"async (values) => {{ const module = await import('/static/js/{module}');"
-            f" const {{ {', '.join(values) or 'none'} }} = values; {body} }}"
-        )
-        return page.evaluate(source, values)
-
-    return call
 
 
 class Feed:
@@ -412,97 +365,3 @@ def test_a_run_that_ends_takes_its_open_texts_along(run: Run) -> None:
         run, hello(), started, opened(), feed("run.finished", run="run1", outcome="failed")
     )
     assert state["streams"]["s"]["closed"] == "dropped"
-
-
-# --- what is made of text
-
-
-def rendered(run: Run, text: str) -> str:
-    html: str = run(
-        "room/markdown.js",
-        "const box = document.createElement('div'); box.append(...module.markdown(text));"
-        "return box.innerHTML;",
-        text=text,
-    )
-    return html
-
-
-@pytest.mark.parametrize(
-    ("text", "html"),
-    [
-        ("# A\n\ntext", "<h1>A</h1><p>text</p>"),
-        ("**b** and *i* and `c`", "<p><strong>b</strong> and <em>i</em> and <code>c</code></p>"),
-        ("- one\n- two", "<ul><li>one</li><li>two</li></ul>"),
-        ("- one\n  - inner\n- two", "<ul><li>one<ul><li>inner</li></ul></li><li>two</li></ul>"),
-        ("3. c\n4. d", '<ol start="3"><li>c</li><li>d</li></ol>'),
-        ("> q", "<blockquote><p>q</p></blockquote>"),
-        ("```py\nx = '<b>'\n```", "<pre><code>x = '&lt;b&gt;'</code></pre>"),
-        ("```\nunfinished", "<pre><code>unfinished</code></pre>"),
-        ("a | b\n--|--\n1 | 2", "<table>"),
-        ("a_b_c and 2*3*4", "<p>a_b_c and 2"),
-        ("---", "<hr>"),
-    ],
-)
-def test_growing_markdown_is_set_as_it_will_look(run: Run, text: str, html: str) -> None:
-    assert rendered(run, text).startswith(html)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<script>window.evil = 1</script>",
-        '<img src=x onerror="window.evil = 1">',
-        "[a](javascript:window.evil=1)",
-        "# <b onclick=1>x</b>",
-        "| <i>a</i> |\n|---|\n| <svg onload=1> |",
-    ],
-)
-def test_growing_markdown_can_make_nothing_but_text(run: Run, text: str) -> None:
-    html = rendered(run, text)
-    for never in ("<script", "<img", "<b ", "<i>", "<svg", "href"):
-        assert never not in html
-
-
-def test_growing_markdown_ends_for_every_beginning_of_a_text(run: Run) -> None:
-    text = (
-        "# T\n\n- a\n  1. b\n\n> c\n> - d\n\n| x | y |\n|---|---|\n| 1 | `2 |\n\n"
-        "```\ncode\n**b*_~[x](y"
-    )
-    lengths = run(
-        "room/markdown.js",
-        "return [...text].map((_, end) => module.markdown(text.slice(0, end)).length);",
-        text=text,
-    )
-    assert len(lengths) == len(text)
-
-
-def test_lines_are_paired_side_by_side(run: Run) -> None:
-    pairs = run(
-        "room/diff.js",
-        "return module.pairLines(before, after).map(({ left, right }) => [left, right]);",
-        before=["a", "b", "c", "d"],
-        after=["a", "x", "c", "y", "d"],
-    )
-    assert pairs == [[0, 0], [1, 1], [2, 2], [None, 3], [3, 4]]
-
-
-def test_pictures_have_the_same_tint_as_on_the_server(run: Run) -> None:
-    from apps.web.templatetags.kaizen import tint
-
-    names = ["mara", "tomás", "scribe", "😀", ""]
-    assert run("words.js", "return names.map(module.tint);", names=names) == [
-        tint(name) for name in names
-    ]
-
-
-def test_exact_arguments_are_shown_whole_and_as_text(run: Run) -> None:
-    detail = {
-        "tool": "mail",
-        "arguments": {"to": ["<b>a</b>", "b"], "deep": {"x": None}, "none": {}, "text": "a\nb"},
-        "arguments_digest": "sha256:" + "ab" * 32,
-        "about": {"comes_from": "package:mail@1.0.0"},
-    }
-    text = run("approval.js", "return module.argumentsBox(detail).innerText;", detail=detail)
-    for part in ('"<b>a</b>"', "to[1]", "deep.x", "null", "{}", '"a\nb"', "sha256 abab…abab"):
-        assert part in text
-    assert json.dumps(detail["arguments"]["to"][0]) in text

@@ -1,0 +1,13 @@
+"""How is the sandbox, for probes? Without one, its tools are not offered; the rest goes on."""
+
+from __future__ import annotations
+
+from apps.core.health import Part, Word
+from apps.sandbox.selectors import sandbox_state
+
+
+def sandbox_part() -> Part:
+    """Return whether code can run confined, with the sentence of the operator's check."""
+    state = sandbox_state()
+    word = Word.OK if state.ready else Word.OFF
+    return Part("sandbox", word, state.sentence, needed=False)

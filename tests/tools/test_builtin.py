@@ -1,0 +1,161 @@
+"""Each built-in tool: what the model sees, who is denied, and what a failure leaves behind."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from apps.accounts.models import User
+from apps.agents.models import Agent
+from apps.artifacts.models import Artifact
+from apps.rooms.models import Room
+from apps.runs.bodies import projection_of
+from apps.runs.models import Run
+from apps.tools import catalog
+from apps.tools.contract import CallContext
+from apps.tools.registry import AGENT_LOOP_TOOL_NAMES, BUILTIN_TOOLS
+from tests.factories.rooms import claimed_run, crossed, make_agent, make_member, make_room
+
+NOTE = {"title": "A note", "kind": "markdown", "body": "one\ntwo\nthree"}
+
+
+@pytest.fixture
+def member(db: Any) -> User:
+    return make_member("mara")
+
+
+@pytest.fixture
+def agent(member: User) -> Agent:
+    return make_agent(member, slug="scribe")
+
+
+@pytest.fixture
+def room(member: User, agent: Agent) -> Room:
+    return make_room(member, agent)
+
+
+@pytest.fixture
+def run(room: Room, agent: Agent, member: User) -> Run:
+    return claimed_run(room, agent, member)
+
+
+@pytest.fixture
+def note(run: Run) -> Artifact:
+    crossed(run, "create_artifact", NOTE)
+    return Artifact.objects.get()
+
+
+def valid_arguments(name: str, note: Artifact) -> dict[str, Any]:
+    return {
+        "create_artifact": {**NOTE, "title": "Another"},
+        "update_artifact": {"artifact_id": str(note.pk), "expected_version": 1, "body": "new"},
+        "read_artifact": {"artifact_id": str(note.pk)},
+        "list_available_agents": {},
+        "search_about": {"query": "receipt"},
+    }[name]
+
+
+def seen(run: Run, name: str, arguments: dict[str, Any], step: int = 2) -> dict[str, Any]:
+    """What the model is told of one call."""
+    projection = projection_of(crossed(run, name, arguments, step=step).call)
+    assert projection is not None
+    return projection
+
+
+def test_create_tells_the_id_and_version_and_not_the_body(run: Run) -> None:
+    told = seen(run, "create_artifact", NOTE)
+    artifact = Artifact.objects.get()
+    assert told["value"]["artifact_id"] == str(artifact.pk)
+    assert told["value"]["version"] == 1
+    assert told["artifacts"] == [f"{artifact.pk}:1"]
+    assert "three" not in str(told)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"title": "Report.DOCX"}, "Word"),
+        ({"title": " "}, "title"),
+        ({"title": "a\u202eb"}, "printable"),
+        ({"body": "x" * 100_001}, "body"),
+    ],
+)
+def test_create_says_what_is_wrong_and_saves_nothing(
+    run: Run, change: dict[str, str], field: str
+) -> None:
+    told = seen(run, "create_artifact", {**NOTE, **change})
+    assert told["reason"] == "invalid_arguments"
+    assert field in told["message"]
+    assert not Artifact.objects.exists()
+
+
+def test_a_body_of_exactly_the_bound_is_saved(run: Run) -> None:
+    assert seen(run, "create_artifact", {**NOTE, "body": "é" * 100_000})["outcome"] == "ok"
+
+
+def test_update_adds_a_version_and_keeps_the_one_before(run: Run, note: Artifact) -> None:
+    told = seen(run, "update_artifact", valid_arguments("update_artifact", note))
+    assert told["value"]["version"] == 2
+    assert sorted(note.versions.values_list("number", flat=True)) == [1, 2]
+
+
+def test_read_numbers_the_lines_and_says_how_many_there_are(run: Run, note: Artifact) -> None:
+    told = seen(run, "read_artifact", {"artifact_id": str(note.pk), "first_line": 2})
+    assert told["value"]["lines"] == ["2: two", "3: three"]
+    assert told["value"]["total_lines"] == 3
+
+
+def test_read_returns_at_most_four_hundred_lines(run: Run) -> None:
+    made = seen(run, "create_artifact", {**NOTE, "body": "x\n" * 500})
+    told = seen(run, "read_artifact", {"artifact_id": made["value"]["artifact_id"]}, step=3)
+    assert len(told["value"]["lines"]) == 400
+    assert told["value"]["total_lines"] == 501
+
+
+def test_list_shows_only_agents_that_the_member_may_use(run: Run) -> None:
+    make_agent(make_member(), slug="foreign")
+    told = seen(run, "list_available_agents", {})
+    assert [agent["slug"] for agent in told["value"]["agents"]] == ["scribe"]
+    assert told["value"]["more"] is False
+
+
+def test_search_returns_bounded_excerpts_of_our_own_pages(run: Run) -> None:
+    told = seen(run, "search_about", {"query": "why can a receipt be spent only once"})
+    assert told["value"]["excerpts"]
+    assert len(str(told)) < 12_000
+
+
+@pytest.mark.parametrize("name", sorted(AGENT_LOOP_TOOL_NAMES))
+def test_an_agent_without_the_capability_is_denied_and_not_degraded(
+    name: str, run: Run, note: Artifact, agent: Agent
+) -> None:
+    capability = BUILTIN_TOOLS[name].spec.capability.value
+    Agent.objects.filter(pk=agent.pk).update(
+        ceiling=[held for held in agent.ceiling if held != capability]
+    )
+    told = seen(run, name, valid_arguments(name, note))
+    assert (told["outcome"], told["reason"]) == ("refused", "permission_denied")
+    assert "value" not in told
+    assert Artifact.objects.get().head == 1
+
+
+@pytest.mark.parametrize("name", sorted(AGENT_LOOP_TOOL_NAMES))
+def test_a_tool_that_breaks_changes_nothing_and_the_turn_goes_on(
+    name: str, run: Run, note: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = BUILTIN_TOOLS[name]
+
+    def works_and_then_breaks(arguments: dict[str, Any], context: CallContext) -> Any:
+        tool.handler(arguments, context)
+        raise RuntimeError("at the very end")
+
+    broken = dataclasses.replace(tool, handler=works_and_then_breaks)
+    monkeypatch.setattr(catalog, "BUILTIN_TOOLS", MappingProxyType({**BUILTIN_TOOLS, name: broken}))
+    told = seen(run, name, valid_arguments(name, note))
+    assert told["outcome"] == "raised"
+    assert Artifact.objects.get().head == 1
+    run.refresh_from_db()
+    assert run.state == "running"
