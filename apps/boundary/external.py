@@ -28,15 +28,16 @@ from apps.boundary.services import close_waiting_calls
 from apps.core.correlation import current_correlation_id
 from apps.core.errors import Conflict, NotFound, Refusal
 from apps.domain.tooling import CallState
-from apps.rooms.models import Room
-from apps.rooms.services import RoomClosed, publish_event
+from apps.rooms.selectors import visible_room
+from apps.rooms.services import lock_open_room, publish_event
 from apps.runs.claims import fenced
-from apps.runs.models import Call, JournalEntry, Run, Seat
+from apps.runs.models import Call, JournalEntry, Run
 from apps.runs.services import (
     actor_of,
     agent_card,
     append_journal,
     finish_run,
+    lock_seat,
     member_card,
 )
 from apps.tools.catalog import freeze_catalog, offered_tools
@@ -66,13 +67,12 @@ class Opened:
 @transaction.atomic
 def open_external_run(*, room_id: Any, member: User, agent_slug: str) -> Opened:
     """Start a run for another runtime, with its catalog frozen."""
-    room = Room.objects.visible_to(member).filter(pk=room_id).first()
-    if room is None:
-        raise NotFound("There is no such room.")
+    visible_room(room_id=room_id, user=member)
+    # Two at once could each see room for one more run.
+    User.objects.select_for_update(no_key=True).get(pk=member.pk)
+    seat = lock_seat(room_id=room_id, agent_slug=agent_slug)
+    room = lock_open_room(room_id)
     require(member, Permission.ROOM_TAKE_PART, room)
-    if room.closed_at is not None:
-        raise RoomClosed("This room is closed; nothing new can happen in it.")
-    seat = Seat.objects.select_related("agent").filter(room=room, agent__slug=agent_slug).first()
     if seat is None or not seat.agent.enabled:
         raise NotFound("That agent has no place in this room.", field="agent")
     mine = Run.objects.filter(member=member, runtime=Run.Runtime.EXTERNAL)
