@@ -11,6 +11,9 @@ from apps.audit.models import AuditRow
 from tests.factories.rooms import make_agent, make_member, make_room, make_run
 
 
+JSON = "application/json"
+
+
 @pytest.mark.django_db
 def test_a_forbidden_api_request_is_recorded_with_who_and_where(client: Client) -> None:
     owner, guest = make_member(), make_member()
@@ -18,7 +21,7 @@ def test_a_forbidden_api_request_is_recorded_with_who_and_where(client: Client) 
     room = make_room(owner, agent, guest)
     run = make_run(room, agent, owner)
     client.force_login(guest)
-    assert client.post(f"/api/v1/runs/{run.pk}/stop").status_code == 403
+    assert client.post(f"/api/v1/runs/{run.pk}/stop", {}, content_type=JSON).status_code == 403
     row: Any = AuditRow.objects.get(action="api.forbidden")
     assert (row.actor, row.outcome) == (guest.key, "refused")
     assert row.subject == f"route:POST /api/v1/runs/{run.pk}/stop"
