@@ -125,8 +125,8 @@ def compare_trees(
 
 
 def compare_texts(before: str, after: str) -> list[DiffRow]:
-    """Compare two texts line by line."""
-    effort = _Effort()
+    """Compare two texts line by line; a page may hold many such pairs, so each costs little."""
+    effort = _Effort(EFFORT // 32)
     return list(_rows(_Matcher(_lines(before), _lines(after), effort), effort))
 
 
