@@ -10,7 +10,6 @@ from django.test import Client
 from apps.audit.models import AuditRow
 from tests.factories.rooms import make_agent, make_member, make_room, make_run
 
-
 JSON = "application/json"
 
 
