@@ -1,7 +1,7 @@
 """How is a log line made, and how does one correlation id reach every line of one story?"""
 
 import re
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import structlog
@@ -44,11 +44,20 @@ def bind_task(**_: Any) -> None:
 def mask_secrets(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Hide values whose name says that they are secret, and passwords inside URLs."""
     for name, value in event.items():
-        if _SECRET.search(name):
-            event[name] = _MASK
-        elif isinstance(value, str) and "://" in value:
-            event[name] = _URL_PASSWORD.sub(rf"\1{_MASK}@", value)
+        event[name] = _masked(name, value)
     return event
+
+
+def _masked(name: str, value: Any) -> Any:
+    if _SECRET.search(name):
+        return _MASK
+    if isinstance(value, str) and "://" in value:
+        return _URL_PASSWORD.sub(rf"\1{_MASK}@", value)
+    if isinstance(value, Mapping):
+        return {key: _masked(str(key), inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked("", inner) for inner in value]
+    return value
 
 
 def connect() -> None:
@@ -89,7 +98,7 @@ def configuration(*, console: bool, level: str) -> dict[str, Any]:
             )
         ]
         if console
-        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        else [structlog.processors.JSONRenderer()]
     )
     return {
         "version": 1,
@@ -100,6 +109,8 @@ def configuration(*, console: bool, level: str) -> dict[str, Any]:
                 "foreign_pre_chain": [*shared, structlog.stdlib.ExtraAdder()],
                 "processors": [
                     structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                    # Text before it is masked: what failed may quote the address that it asked.
+                    structlog.processors.format_exc_info,
                     mask_secrets,
                     *ending,
                 ],

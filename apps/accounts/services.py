@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from django.contrib.auth import authenticate
+from django.contrib.auth.models import Group
 from django.db import transaction
 from django.http import HttpRequest
 
@@ -47,3 +50,14 @@ def note_password_set(*, actor: User, user: User) -> None:
     """Write down that a password was set; whoever signed in with the old one has to again."""
     record(actor=actor, action="user.password_set", subject=user)
     revoke_all_tokens(actor=actor, user=user, why="password")
+
+
+@transaction.atomic
+def note_group(*, actor: User, group: Group, word: str, fields: Collection[str] = ()) -> None:
+    """Write down that a group of duties was created, changed or deleted."""
+    record(
+        actor=actor,
+        action=f"group.{word}",
+        subject=f"group:{group.pk}",
+        detail={"fields": sorted(fields)[:30]},
+    )

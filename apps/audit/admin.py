@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.core.handlers.asgi import ASGIRequest
@@ -200,7 +201,13 @@ class AuditRowAdmin(SheetAdmin):
             raise PermissionDenied
         if form not in ("csv", "jsonl"):
             return HttpResponse("Export as csv or jsonl.", status=404, content_type="text/plain")
-        rows = self.get_changelist_instance(request).get_queryset(request)
+        try:
+            rows = self.get_changelist_instance(request).get_queryset(request)
+        except IncorrectLookupParameters:
+            # Rather nothing than a file that looks like the whole answer.
+            return HttpResponse(
+                "These filters make no sense.", status=400, content_type="text/plain"
+            )
         actor: Any = request.user
         record(
             actor=actor,

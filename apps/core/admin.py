@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.contrib.admin import ShowFacets
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Model, QuerySet
+from django.db.models.constants import LOOKUP_SEP
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -116,6 +118,15 @@ class QuietChangeList(ChangeList):
         super().get_results(request)
         self.full_result_count = self.result_count
 
+    def get_queryset(
+        self, request: HttpRequest, exclude_parameters: list[str] | None = None
+    ) -> QuerySet[Any]:
+        """Filter; a NUL, which no value in the database holds, is a filter that makes no sense."""
+        if any("\x00" in value for values in self.filter_params.values() for value in values):
+            raise IncorrectLookupParameters("A filter holds a NUL.")
+        rows: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
+        return rows
+
 
 class DayRangeFilter(RangeDateFilter):
     """Rows of some days, first and last included, by the clock that the pages show (UTC)."""
@@ -127,7 +138,8 @@ class DayRangeFilter(RangeDateFilter):
         last = _day(self.used_parameters.get(f"{name}_to"))
         if first is not None:
             queryset = queryset.filter(**{f"{name}__gte": first})
-        if last is not None:
+        # After the last day of the calendar there is nothing to leave out.
+        if last is not None and last.date() < date.max:
             queryset = queryset.filter(**{f"{name}__lt": last + timedelta(days=1)})
         return queryset
 
@@ -135,7 +147,7 @@ class DayRangeFilter(RangeDateFilter):
 class ReadOnlyAdmin(ModelAdmin):
     """A list that shows; nothing is added, changed or deleted behind a service's back."""
 
-    actions = None
+    actions: Sequence[str] | None = None
     list_per_page = 50
     list_max_show_all = 0
     list_filter_submit = True
@@ -147,6 +159,32 @@ class ReadOnlyAdmin(ModelAdmin):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         """Use the list that counts no whole table."""
         return QuietChangeList
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Filter by what the list offers, and nothing else.
+
+        By default any column of the model will do, and a column that no page shows could be
+        guessed letter by letter from which rows are left.
+        """
+        named = lookup.partition(LOOKUP_SEP)[0]
+        columns = {name for one in self.model._meta.get_fields() for name in _names(one)}
+        if named in columns and named not in self._filters(request):
+            return False
+        return bool(super().lookup_allowed(lookup, value, request))
+
+    def _filters(self, request: HttpRequest) -> set[str]:
+        """Name the filters of the list: a column, one with its class, or a class with a name."""
+        firsts = [
+            one[0] if isinstance(one, tuple | list) else one
+            for one in self.get_list_filter(request)
+        ]
+        return {str(getattr(one, "parameter_name", one)) for one in firsts}
+
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> Any:
+        """Return an object of the list; a NUL is in no key, and the database refuses to look."""
+        return None if "\x00" in object_id else super().get_object(request, object_id, from_field)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Let nobody add here."""
@@ -206,6 +244,11 @@ class SheetAdmin(ReadOnlyAdmin):
             **context,
         }
         return TemplateResponse(request, template, whole)
+
+
+def _names(column: Any) -> set[str]:
+    """Return the names by which a query may call a column."""
+    return {column.name, getattr(column, "attname", column.name)}
 
 
 def _day(given: Any) -> datetime | None:

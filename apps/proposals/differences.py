@@ -9,8 +9,10 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, islice
 
 from apps.domain.canonical import digest_bytes
 
@@ -18,6 +20,8 @@ CONTEXT = 3
 MAX_LINE = 600
 MAX_COMPARED_LINES = 5_000
 ROW_BUDGET = 3_000
+EFFORT = 4_000_000
+"""How many pairs of alike lines or words one page may look at; about a second of work."""
 _MAX_INLINE = 400
 # Everything but plain ASCII text; only these characters are looked at one by one.
 _UNUSUAL = re.compile(r"[^\t\n\r\x20-\x7e]")
@@ -68,29 +72,67 @@ class FileDiff:
     rows: list[DiffRow] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _Effort:
+    """What is left of the work that one page may cost."""
+
+    left: int = EFFORT
+
+    def spend(self, pairs: int) -> bool:
+        """Take from what is left, if there is enough."""
+        if pairs > self.left:
+            return False
+        self.left -= pairs
+        return True
+
+
+class _Matcher(difflib.SequenceMatcher[str]):
+    """The library's comparison under a bound; past it, what is left counts as replaced.
+
+    Alone it takes minutes for a few hundred lines of a hostile author, such as many equal ones.
+    """
+
+    def __init__(self, old: Sequence[str], new: Sequence[str], effort: _Effort) -> None:
+        super().__init__(None, old, new, autojunk=False)
+        self.old, self.new, self._effort = old, new, effort
+        # The search looks at every place in `new` of every item in its stretch of `old`.
+        places = Counter(new)
+        self._pairs = [0, *accumulate(places[item] + 1 for item in old)]
+
+    def find_longest_match(
+        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+    ) -> difflib.Match:
+        """Search, or find nothing where the search would cost too much."""
+        end = len(self.old) if ahi is None else ahi
+        if not self._effort.spend(self._pairs[end] - self._pairs[alo]):
+            return difflib.Match(alo, blo, 0)
+        return super().find_longest_match(alo, ahi, blo, bhi)
+
+
 def compare_trees(
     before: Mapping[str, bytes], after: Mapping[str, bytes], *, budget: int = ROW_BUDGET
 ) -> list[FileDiff]:
     """Compare two trees, changed files first; at most `budget` rows are drawn in all."""
-    files = [
-        _compare_file(path, before.get(path), after.get(path))
-        for path in sorted(before.keys() | after.keys())
-    ]
-    files.sort(key=lambda file: (file.status == "same", file.path))
-    for file in files:
-        if len(file.rows) > budget:
-            file.rows = []
-            file.note = "Not drawn here, for its length. Open the file to read it."
+    effort = _Effort()
+    files: list[FileDiff] = []
+    for path in sorted(
+        before.keys() | after.keys(), key=lambda path: (before.get(path) == after.get(path), path)
+    ):
+        file = _compare_file(path, before.get(path), after.get(path), effort, budget)
         budget -= len(file.rows)
+        files.append(file)
     return files
 
 
 def compare_texts(before: str, after: str) -> list[DiffRow]:
-    """Compare two texts line by line."""
-    return list(_rows(_lines(before), _lines(after)))
+    """Compare two texts line by line; a page may hold many such pairs, so each costs little."""
+    effort = _Effort(EFFORT // 32)
+    return list(_rows(_Matcher(_lines(before), _lines(after), effort), effort))
 
 
-def _compare_file(path: str, before: bytes | None, after: bytes | None) -> FileDiff:
+def _compare_file(
+    path: str, before: bytes | None, after: bytes | None, effort: _Effort, budget: int
+) -> FileDiff:
     file = FileDiff(
         path=path,
         status=_status(before, after),
@@ -109,16 +151,18 @@ def _compare_file(path: str, before: bytes | None, after: bytes | None) -> FileD
     if max(len(old), len(new)) > MAX_COMPARED_LINES:
         file.note = f"More than {MAX_COMPARED_LINES:,} lines. Open the file to read it."
         return file
-    file.rows = list(_rows(old, new))
-    file.added = sum(
-        row.kind in ("added", "changed") and row.right is not None for row in file.rows
-    )
-    file.removed = sum(
-        row.kind in ("removed", "changed") and row.left is not None for row in file.rows
-    )
+    matcher = _Matcher(old, new, effort)
+    changed = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    file.removed = sum(end - start for _, start, end, _, _ in changed)
+    file.added = sum(end - start for _, _, _, start, end in changed)
+    # No more rows than are drawn: each costs a comparison of its own.
+    file.rows = list(islice(_rows(matcher, effort), budget + 1))
     file.odd = any(_hidden(char) for text in texts for char in _UNUSUAL.findall(text or ""))
-    if not file.rows:
+    if not changed:
         file.note = "Only the line ends differ."
+    elif len(file.rows) > budget:
+        file.rows = []
+        file.note = "Not drawn here, for its length. Open the file to read it."
     return file
 
 
@@ -146,8 +190,8 @@ def _lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def _rows(old: list[str], new: list[str]) -> Iterator[DiffRow]:
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=len(old) + len(new) > 2_000)
+def _rows(matcher: _Matcher, effort: _Effort) -> Iterator[DiffRow]:
+    old, new = matcher.old, matcher.new
     groups = list(matcher.get_grouped_opcodes(CONTEXT))
     at = 0
     for group in groups:
@@ -163,18 +207,20 @@ def _rows(old: list[str], new: list[str]) -> Iterator[DiffRow]:
                         Side(j1 + offset + 1, _plain(new[j1 + offset])),
                     )
             else:
-                yield from _changed_rows(old[i1:i2], new[j1:j2], i1, j1)
+                yield from _changed_rows(old[i1:i2], new[j1:j2], i1, j1, effort)
         at = group[-1][2]
     if groups and at < len(old):
         yield DiffRow("gap", skipped=len(old) - at)
 
 
-def _changed_rows(old: list[str], new: list[str], i: int, j: int) -> Iterator[DiffRow]:
+def _changed_rows(
+    old: Sequence[str], new: Sequence[str], i: int, j: int, effort: _Effort
+) -> Iterator[DiffRow]:
     for offset in range(max(len(old), len(new))):
         left = old[offset] if offset < len(old) else None
         right = new[offset] if offset < len(new) else None
         if left is not None and right is not None:
-            first, second = _inline(left, right)
+            first, second = _inline(left, right, effort)
             yield DiffRow("changed", Side(i + offset + 1, first), Side(j + offset + 1, second))
         elif right is not None:
             yield DiffRow("added", None, Side(j + offset + 1, _plain(right)))
@@ -182,12 +228,12 @@ def _changed_rows(old: list[str], new: list[str], i: int, j: int) -> Iterator[Di
             yield DiffRow("removed", Side(i + offset + 1, _plain(left)), None)
 
 
-def _inline(left: str, right: str) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
+def _inline(left: str, right: str, effort: _Effort) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
     """Mark the words that differ, where the two lines have enough in common."""
     if max(len(left), len(right)) > _MAX_INLINE:
         return _plain(left), _plain(right)
     old, new = _TOKEN.findall(left), _TOKEN.findall(right)
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    matcher = _Matcher(old, new, effort)
     if matcher.ratio() < 0.3:
         return _plain(left), _plain(right)
     first: list[Piece] = []

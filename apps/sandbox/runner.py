@@ -129,7 +129,7 @@ def call_python_tool(
         argv=(*_PYTHON, "/kaizen/call_tool.py", check_entry(entry)),
         files=_files(tree),
         harness=_harness("call_tool.py"),
-        stdin=json.dumps(dict(arguments), allow_nan=False).encode(),
+        stdin=_encoded(arguments),
         limits=limits or Limits(),
         correlation_id=correlation or current_correlation_id(),
     )
@@ -140,6 +140,13 @@ def call_python_tool(
     except SandboxUnavailable as away:
         return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
     return _judge_reply(result)
+
+
+def _encoded(arguments: Mapping[str, JsonValue]) -> bytes:
+    try:
+        return json.dumps(dict(arguments), allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise JobRefused("The arguments are not JSON.") from problem
 
 
 def _judge_reply(result: SandboxResult) -> ToolReply:

@@ -111,6 +111,8 @@ def _make_private(place: Path) -> None:
         raise CannotStart(
             f"{place} belongs to user id {owner}: run Kaizen as that user, or move the folder away."
         )
+    # It may have been made by somebody else's hand, and open to all.
+    place.chmod(0o700)
 
 
 def _make_folder(place: Path, mode: int) -> None:
@@ -124,7 +126,9 @@ def _make_folder(place: Path, mode: int) -> None:
 def write_private(path: Path, text: str, *, owner: Account | None = None) -> None:
     """Write a file that only its owner reads, complete or not at all."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    # The folder may belong to the account: what it put there in wait is neither written nor given.
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)
         file.flush()
@@ -221,7 +225,11 @@ def running_environment(var: Path | None = None) -> dict[str, str]:
     return {}
 
 
-def adopt_running_environment() -> None:
-    """Let a command run inside the environment of the running `up`, unless it brings its own."""
+def adopt_running_environment() -> bool:
+    """Let a command run inside the environment of the running `up`, unless it brings its own.
+
+    Return whether there is any environment to run in.
+    """
     if not {"DATABASE_URL", "KAIZEN_SECRET_KEY"} & os.environ.keys():
         os.environ.update(running_environment())
+    return "DATABASE_URL" in os.environ

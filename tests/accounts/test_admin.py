@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.contrib.auth.models import Group, Permission
 from django.test import Client
 
 from apps.accounts.models import User
@@ -109,3 +110,65 @@ def test_members_do_not_see_the_admin(db: None) -> None:
     client = Client()
     client.force_login(make_member())
     assert client.get(USERS).status_code == 302
+
+
+@pytest.fixture
+def keeper(db: None) -> Client:
+    """Somebody whose only duty is to look after members."""
+    user = User.objects.create_user("keeper", is_staff=True)
+    user.user_permissions.set(
+        Permission.objects.filter(
+            codename__in=["view_user", "add_user", "change_user", "view_group", "change_group"]
+        )
+    )
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_who_looks_after_members_gives_no_duties(keeper: Client, ines: User) -> None:
+    mara = make_member()
+    own = User.objects.get(username="keeper")
+    duties = {"is_staff": "on", "is_superuser": "on"}
+    rights = [row.pk for row in Permission.objects.all()]
+    answer = keeper.post(
+        f"{USERS}{mara.pk}/change/", form(mara, display_name="M", **duties, user_permissions=rights)
+    )
+    assert answer.status_code == 302
+    mara.refresh_from_db()
+    assert mara.display_name == "M"
+    assert not mara.is_staff
+    assert not mara.is_superuser
+    assert not mara.user_permissions.exists()
+    for other in (own, ines):
+        keeper.post(f"{USERS}{other.pk}/change/", form(other, **duties))
+        answer = keeper.post(
+            f"{USERS}{other.pk}/password/",
+            {"usable_password": "true", "password1": STRONG + "x", "password2": STRONG + "x"},
+        )
+        assert answer.status_code == 403
+        other.refresh_from_db()
+        assert not other.check_password(STRONG + "x")
+    own.refresh_from_db()
+    assert not own.is_superuser
+    program = client_of(ines)
+    keeper.post(USERS, {"action": "revoke_tokens", "_selected_action": [ines.pk]})
+    assert program.get("/api/v1/auth/me").status_code == 200
+
+
+def test_groups_of_duties_are_changed_by_superusers_and_that_is_written_down(
+    keeper: Client, admin: Client, ines: User
+) -> None:
+    group = Group.objects.create(name="reviewers")
+    address = f"/admin/auth/group/{group.pk}/change/"
+    right = Permission.objects.get(codename="review_packageproposal")
+    fields = {"name": "reviewers", "permissions": [right.pk]}
+    assert keeper.post(address, fields).status_code == 403
+    assert not group.permissions.exists()
+    assert admin.post(address, fields).status_code == 302
+    assert group.permissions.get() == right
+    row = AuditRow.objects.get(action="group.changed")
+    assert (row.actor, row.subject) == (ines.key, f"group:{group.pk}")
+    assert row.detail["fields"] == ["permissions"]
+    assert admin.post(f"/admin/auth/group/{group.pk}/delete/", {"post": "yes"}).status_code == 302
+    assert AuditRow.objects.filter(action="group.deleted").count() == 1

@@ -209,3 +209,11 @@ def test_seals_are_listed_and_shown(
     (seal,) = answer.context["cl"].result_list
     page = auditor.get(f"/admin/audit/auditseal/{seal.pk}/change/").content.decode()
     assert seal.mac in page
+
+
+@pytest.mark.parametrize("question", ["at_from=x&id=x", "nonsense=1", "subject=%00", "id=%00"])
+def test_an_export_with_filters_that_make_no_sense_is_refused(
+    auditor: Client, trail: None, question: str
+) -> None:
+    assert auditor.get(f"{LIST}export/csv/?{question}").status_code == 400
+    assert not AuditRow.objects.filter(action="audit.exported").exists()

@@ -154,6 +154,39 @@ def test_pages_are_for_those_with_the_duty_and_change_nothing(
 
 
 @pytest.mark.parametrize(
+    ("page", "question"),
+    [
+        ("runs_call", "arguments__body__startswith=the"),
+        ("runs_call", "projection__said__contains=words"),
+        ("runs_call", "run__journal__body__text__contains=words"),
+        ("runs_run", "member__password__startswith=m"),
+        ("runs_run", "catalog__isnull=1"),
+        ("rooms_room", "created_by_id=1"),
+    ],
+)
+def test_what_no_page_shows_cannot_be_guessed_by_filtering(
+    client: Client, world: dict[str, Any], page: str, question: str
+) -> None:
+    client.force_login(User.objects.create_user("ines", is_staff=True, is_superuser=True))
+    assert client.get(f"{reverse(f'admin:{page}_changelist')}?{question}").status_code == 400
+
+
+@pytest.mark.parametrize("page", [*PAGES, "audit_auditrow", "knox_authtoken"])
+def test_what_the_database_refuses_to_look_for_is_found_nowhere(
+    client: Client, world: dict[str, Any], page: str
+) -> None:
+    client.force_login(User.objects.create_user("ines", is_staff=True, is_superuser=True))
+    address = reverse(f"admin:{page}_changelist")
+    for name in ("state__exact", "kind__exact", "subject", "actor", "correlation_id", "q"):
+        answer = client.get(f"{address}?{name}=%00")
+        assert answer.status_code in (200, 302, 400), name
+    for name in ("created_at", "updated_at", "at"):
+        answer = client.get(f"{address}?{name}_from=9999-12-31&{name}_to=9999-12-31")
+        assert answer.status_code in (200, 302), name
+    assert client.get(f"{address}%00/change/").status_code in (302, 404)
+
+
+@pytest.mark.parametrize(
     ("length", "words"),
     [
         (0.0421, "42 ms"),

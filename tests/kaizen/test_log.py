@@ -40,6 +40,34 @@ def test_a_password_inside_an_address_is_hidden() -> None:
     assert event == {"event": "Lost redis://:[hidden]@127.0.0.1:1/0 again"}
 
 
+def test_a_secret_inside_a_value_is_hidden() -> None:
+    said = {"detail": {"token": "hunter2", "of": [{"password": "hunter2"}, "a://b:hunter2@c"]}}
+    assert log.mask_secrets(None, "info", said) == {
+        "detail": {"token": "[hidden]", "of": [{"password": "[hidden]"}, "a://b:[hidden]@c"]}
+    }
+
+
+@pytest.mark.parametrize("console", [True, False])
+def test_a_failure_tells_no_password(console: bool) -> None:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    formatter = log.configuration(console=console, level="INFO")["formatters"]["kaizen"]
+    factory = formatter.pop("()")
+    handler.setFormatter(factory(**formatter))
+    logger = logging.getLogger("tests.kaizen.log.failure")
+    logger.addHandler(handler)
+    try:
+        raise ConnectionError("redis://:hunter2@127.0.0.1:1/0 does not answer")
+    except ConnectionError:
+        logger.exception("lost")
+        structlog.get_logger("tests.kaizen.log.failure").exception("lost")
+    finally:
+        logger.removeHandler(handler)
+    assert stream.getvalue().count("ConnectionError: redis://:[hidden]@127.0.0.1") == 2
+    # The line of our own source that raised it is quoted as well.
+    assert "hunter2" not in stream.getvalue()
+
+
 def lines(stream: io.StringIO) -> list[dict[str, object]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 

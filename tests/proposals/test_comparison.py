@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -132,3 +133,27 @@ def test_the_whole_page_has_one_budget() -> None:
     tree = {f"f{n}": b"x\n" * 800 for n in range(10)}
     drawn = [len(file.rows) for file in compare_trees({}, tree, budget=2_000)]
     assert drawn == [800, 800, 0, 0, 0, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        # Many equal lines, many equal words, and many lines that are all compared word by word.
+        ("a\n" * 999, "a\nb\n" * 499),
+        ("".join("." * (380 + n % 19) + "\n" for n in range(320)), ("." * 390 + "x\n") * 320),
+        ("b\n" * 4_999, "a\n" * 4_999),
+    ],
+)
+def test_a_hostile_author_cannot_make_the_page_work_for_minutes(before: str, after: str) -> None:
+    started = time.process_time()
+    files = compare_trees(
+        {f"f{n}": before.encode() for n in range(8)}, {f"f{n}": after.encode() for n in range(8)}
+    )
+    # About a second; without a bound it is a quarter of an hour for the first.
+    assert time.process_time() - started < 30
+    first = next((file for file in files if file.rows), None)
+    if first is not None:
+        shown = ["".join(p.text for p in row.right.pieces) for row in first.rows if row.right]
+        assert set(shown) <= set(after.split("\n"))
+        assert len(shown) > 300
+    assert all(file.added and file.removed for file in files)

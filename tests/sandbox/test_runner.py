@@ -68,8 +68,11 @@ ENDINGS = [
     ("def run(a): return 10 ** 50", ReplyKind.PROTOCOL_ERROR, "digits"),
     ("def run(a):\n    v = 0\n    for _ in range(90): v = [v]\n    return v",
      ReplyKind.PROTOCOL_ERROR, "deep"),
-    ("import os\ndef run(a):\n    os.write(3, b'\\0\\0\\0\\1x')\n    return 1",
-     ReplyKind.PROTOCOL_ERROR, "more follows"),
+    ("class E(Exception):\n    def __str__(self): raise KeyboardInterrupt\n"
+     "def run(a): raise E", ReplyKind.RAISED, "no readable text"),
+    ("def run(a): raise OSError('no \\udcff\\0')", ReplyKind.RAISED, "no ??"),
+    ("class D(dict):\n    def items(self): raise OSError('mine')\n"
+     "def run(a): return D(a=1)", ReplyKind.CONTRACT_ERROR, "not JSON: mine"),
 ]  # fmt: skip
 
 
@@ -83,6 +86,24 @@ def test_every_ending_has_its_word(
     assert words in reply.message
     assert len(reply.message) <= 2000
     assert reply.value is None
+
+
+@pytest.mark.sandbox
+def test_a_value_is_read_once(daemon: Daemon) -> None:
+    reply = call(
+        daemon,
+        """
+        class Flips(dict):
+            seen = []
+
+            def items(self):
+                self.seen.append(1)
+                return [("a", 1 if len(self.seen) == 1 else float("nan"))]
+
+        def run(arguments): return Flips(a=1)
+        """,
+    )
+    assert (reply.kind, reply.value) == (ReplyKind.VALUE, {"a": 1})
 
 
 @pytest.mark.sandbox
@@ -216,6 +237,56 @@ def test_no_test_is_no_pass(daemon: Daemon, source: str) -> None:
     assert "No test ran" in report.sentence
 
 
+PARTS = """
+    import unittest
+
+    class Parts(unittest.TestCase):
+        def test_some(self):
+            for number in range(5):
+                with self.subTest(number=number):
+                    if number < 4:
+                        self.skipTest("later")
+
+        def test_most(self):
+            for number in range(40):
+                with self.subTest(number=number):
+                    self.assertLess(number, BOUND)
+
+    class Nothing(unittest.TestCase):
+        @classmethod
+        def setUpClass(cls): raise unittest.SkipTest("later")
+
+        def test_later(self): pass
+"""
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize(("bound", "failed"), [(40, 0), (1, 1)])
+def test_parts_of_a_test_count_for_the_whole(daemon: Daemon, bound: int, failed: int) -> None:
+    report = tried(daemon, test_tool=PARTS.replace("BOUND", str(bound)))
+    assert (report.ran, report.failed, report.skipped) == (3, failed, 1)
+    assert report.passed is (failed == 0)
+
+
+PATCHED = [
+    "unittest.TextTestResult.addFailure = lambda *_: None\n"
+    "unittest.TestResult.wasSuccessful = lambda _: True\n",
+    "class Fine:\n"
+    "    testsRun, failures, errors, unexpectedSuccesses, skipped = 5, [], [], [], []\n"
+    "    def wasSuccessful(self): return True\n"
+    "unittest.TextTestRunner.run = lambda *_: Fine()\n",
+    "unittest.TestCase.run = lambda self, result: result.startTest(self)\n",
+]
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize("patch", PATCHED)
+def test_a_package_that_softens_unittest_passes_nothing(daemon: Daemon, patch: str) -> None:
+    red = "class T(unittest.TestCase):\n    def test_red(self): self.fail()\n"
+    report = tried(daemon, test_tool=f"import unittest\n{patch}{red}")
+    assert not report.passed, report
+
+
 FORGED = [
     # An exit that looks like success, with the words of success on both streams.
     "import os, sys\n"
@@ -274,6 +345,7 @@ def test_what_is_no_answer_is_refused(payload: bytes) -> None:
         b'{"ran":-1,"failed":0,"skipped":0,"names":[]}',
         b'{"ran":true,"failed":0,"skipped":0,"names":[]}',
         b'{"ran":1,"failed":5,"skipped":0,"names":[]}',
+        b'{"ran":1,"failed":1,"skipped":1,"names":["a"]}',
         b'{"ran":1,"failed":0,"skipped":0,"names":"x"}',
         b'{"ran":1,"failed":0,"skipped":0}',
     ],
@@ -281,3 +353,10 @@ def test_what_is_no_answer_is_refused(payload: bytes) -> None:
 def test_counts_that_do_not_add_up_are_refused(payload: bytes) -> None:
     with pytest.raises(BadReply):
         read_counts(len(payload).to_bytes(4, "big") + payload)
+
+
+def test_arguments_that_are_no_json_can_never_run(tmp_path: Any) -> None:
+    with pytest.raises(JobRefused):
+        call_python_tool(
+            tree={}, entry="tool:run", arguments={"n": float("nan")}, deadline_s=1, path=tmp_path
+        )

@@ -30,6 +30,29 @@ def test_secrets_are_made_once_and_only_the_owner_reads_them(layout: state.Layou
     assert stat.S_IMODE((layout.var / "secrets.json").stat().st_mode) == 0o600
 
 
+def test_a_folder_that_was_open_to_all_is_closed(tmp_path: Path) -> None:
+    place = tmp_path / "var"
+    place.mkdir()
+    place.chmod(0o777)
+    layout = state.open_layout(place)
+    assert not stat.S_IMODE(layout.var.stat().st_mode) & 0o066
+
+
+def test_what_lies_in_wait_under_the_name_of_a_private_file_is_not_written(
+    layout: state.Layout,
+) -> None:
+    target = layout.var / "valkey.conf"
+    theirs = layout.var / "theirs"
+    theirs.write_text("as it was")
+    theirs.chmod(0o644)
+    (layout.var / f".valkey.conf.{os.getpid()}").hardlink_to(theirs)
+    state.write_private(target, "requirepass hunter2")
+    assert theirs.read_text() == "as it was"
+    assert target.read_text() == "requirepass hunter2"
+    assert target.stat().st_nlink == 1
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
 def test_damaged_secrets_are_named_and_not_replaced(layout: state.Layout) -> None:
     path = layout.var / "secrets.json"
     path.write_text("{")

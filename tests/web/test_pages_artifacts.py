@@ -62,6 +62,7 @@ def test_a_preview_may_run_nothing_and_reach_nothing(member: User, room: Room, k
     assert answer["X-Frame-Options"] == "SAMEORIGIN"
     assert answer["X-Content-Type-Options"] == "nosniff"
     assert answer["Referrer-Policy"] == "no-referrer"
+    assert answer["X-DNS-Prefetch-Control"] == "off"
     assert "no-store" in answer["Cache-Control"]
 
 

@@ -100,3 +100,29 @@ def test_exact_arguments_are_shown_whole_and_as_text(run: Run) -> None:
     for part in ('"<b>a</b>"', "to[1]", "deep.x", "null", "{}", '"a\nb"', "sha256 abab…abab"):
         assert part in text
     assert json.dumps(detail["arguments"]["to"][0]) in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " ".join("`" * length for length in range(1, 450)),
+        "[" * 100_000,
+        "[a](" * 25_000,
+        "a|b\n" + " " * 100_000 + "x",
+        ">" * 100_000,
+        "**a" * 33_000,
+        "# a" + " " * 100_000 + "x",
+        "# a" + "#" * 100_000 + "x",
+        "\n".join("  " * level + "- x" for level in range(300)),
+    ],
+    ids=lambda text: text[:12],
+)
+def test_no_text_of_a_model_holds_up_the_page(run: Run, text: str) -> None:
+    took = run(
+        "room/markdown.js",
+        "const started = performance.now(); const made = module.markdown(text);"
+        "return made.length > 0 ? performance.now() - started : null;",
+        text=text,
+    )
+    # A moment; a search without an end takes from ten seconds to hours.
+    assert took < 5000

@@ -14,25 +14,43 @@ import traceback
 PACKAGE = "/package"
 
 
-def answer(entry: str, arguments: object) -> dict[str, object]:
-    """Find the function, call it, and describe what happened."""
+def answer(entry: str, arguments: object) -> bytes:
+    """Find the function, call it, and describe what happened, as JSON."""
     module_name, _, function_name = entry.partition(":")
     try:
         module = importlib.import_module(module_name)
         origin = getattr(module, "__file__", None) or ""
         if not origin.startswith(PACKAGE + "/"):
-            return contract(f"{module_name} is not a module of this package.")
+            return encode(contract(f"{module_name} is not a module of this package."))
         function = getattr(module, function_name, None)
         if not callable(function):
-            return contract(f"{module_name} has no function {function_name}.")
+            return encode(contract(f"{module_name} has no function {function_name}."))
         value = function(arguments)
     except BaseException as problem:  # noqa: BLE001 - a tool may raise anything, SystemExit too
-        return raised(problem)
+        return encode(raised(problem))
     try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as problem:
-        return contract(f"{entry} returned something that is not JSON: {problem}")
-    return {"kind": "value", "value": value}
+        # Once only: a value of a class of its own may be another one the next time.
+        return encode({"kind": "value", "value": value})
+    except BaseException as problem:  # noqa: BLE001 - such a class is foreign code as well
+        return encode(contract(f"{entry} returned something that is not JSON: {text_of(problem)}"))
+
+
+def encode(said: dict[str, object]) -> bytes:
+    """Write what is said as JSON."""
+    return json.dumps(said, allow_nan=False).encode()
+
+
+def text_of(problem: BaseException) -> str:
+    """Return the text of an exception, whatever its author made of it."""
+    try:
+        return plain(str(problem))
+    except BaseException:  # noqa: BLE001 - even the text of an exception is foreign code
+        return "(this exception has no readable text)"
+
+
+def plain(text: str) -> str:
+    """Replace what no answer may hold: halves of surrogate pairs, as in odd file names, and NUL."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "?")
 
 
 def contract(sentence: str) -> dict[str, object]:
@@ -42,16 +60,12 @@ def contract(sentence: str) -> dict[str, object]:
 
 def raised(problem: BaseException) -> dict[str, object]:
     """Describe what a tool raised, with the part of the trace that its author wrote."""
-    try:
-        message = str(problem)
-    except Exception:  # noqa: BLE001 - even the text of an exception is foreign code
-        message = "(this exception has no readable text)"
     frames = [f for f in traceback.extract_tb(problem.__traceback__) if f.filename != __file__]
     return {
         "kind": "raised",
-        "type": type(problem).__name__[:200],
-        "message": message[:2000],
-        "traceback": "".join(traceback.format_list(frames))[-8000:],
+        "type": plain(type(problem).__name__)[:200],
+        "message": text_of(problem)[:2000],
+        "traceback": plain("".join(traceback.format_list(frames)))[-8000:],
     }
 
 
@@ -64,7 +78,7 @@ def main() -> None:
     sys.path.insert(0, PACKAGE)
     entry = sys.argv[1]
     sys.argv = [entry]
-    data = json.dumps(answer(entry, arguments), allow_nan=False).encode()
+    data = answer(entry, arguments)
     channel.sendall(len(data).to_bytes(4, "big") + data)
     for stream in (sys.stdout, sys.stderr):
         try:

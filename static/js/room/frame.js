@@ -6,7 +6,7 @@ import { endOf, markdown } from "./markdown.js";
 
 const EVERY = 150;
 // The frame's own policy, first in the document, so that nothing written after it can widen it.
-const POLICY = '<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'; img-src data:">';
+const POLICY = '<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'; img-src data:"><meta http-equiv="x-dns-prefetch-control" content="off">';
 const DRAWING = "<style>body{margin:1.5rem;display:grid;justify-items:center}svg{max-width:100%;height:auto}</style>";
 
 // Links of a cleaned page may open a page of their own; nothing else is ever allowed.

@@ -3,7 +3,10 @@
 
 import { h } from "../dom.js";
 
-const INLINE = /(`+)([\s\S]*?[^`])\1(?!`)|\*\*([\s\S]+?)\*\*|__([\s\S]+?)__|\*([^*\s][^*]*?)\*|\b_([^_\s][^_]*?)_\b|~~([\s\S]+?)~~|!?\[([^\]]*)\]\([^)\s]*(?:\s+"[^"]*")?\)/;
+// Every search ahead has an end, because the text is a model's: it must not hold up the page.
+const INLINE = /(?<!`)(`{1,8})(?!`)([\s\S]{1,1000}?)(?<!`)\1(?!`)|\*\*([\s\S]{1,1000}?)\*\*|__([\s\S]{1,1000}?)__|\*([^*\s][^*]{0,1000}?)\*|\b_([^_\s][^_]{0,1000}?)_\b|~~([\s\S]{1,1000}?)~~|!?\[([^[\]]{0,1000})\]\([^()\s]{0,1000}(?:\s{1,8}"[^"]{0,200}")?\)/;
+// Deeper ones are shown as they are written.
+const DEPTH = 12;
 
 /** Format a line of text. */
 export function inline(text) {
@@ -25,24 +28,32 @@ export function inline(text) {
 
 const ITEM = /^(\s*)(?:([-*+])|(\d{1,9})[.)])\s+(.*)$/;
 const RULE = /^ {0,3}(?:(?:-\s*){3,}|(?:\*\s*){3,}|(?:_\s*){3,})$/;
-const DIVIDER = /^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
+const DIVIDER = /^\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?$/;
 
 function cells(line) {
   return line.trim().replace(/^\|/, "").replace(/\|$/, "").split("|").map((cell) => cell.trim());
 }
 
-function listOf(lines) {
+function headingOf(line) {
+  const found = /^ {0,3}(#{1,6})\s+(\S.*)$/.exec(line.trimEnd());
+  if (found === null) return null;
+  let end = found[2].length;
+  while (end > 0 && found[2][end - 1] === "#") end -= 1;
+  return { level: found[1].length, text: found[2].slice(0, end).trimEnd() };
+}
+
+function listOf(lines, depth) {
   const first = ITEM.exec(lines[0]);
   const list = h(first[2] ? "ul" : "ol", first[3] && first[3] !== "1" ? { start: first[3] } : null);
-  const depth = first[1].length;
+  const indent = first[1].length;
   let inner = [];
   const close = () => {
-    if (inner.length) list.lastElementChild.append(...format(inner.map((line) => line.slice(Math.min(line.search(/\S|$/), depth + 2)))));
+    if (inner.length) list.lastElementChild.append(...format(inner.map((line) => line.slice(Math.min(line.search(/\S|$/), indent + 2))), depth + 1));
     inner = [];
   };
   for (const line of lines) {
     const item = ITEM.exec(line);
-    if (item !== null && item[1].length <= depth) {
+    if (item !== null && item[1].length <= indent) {
       close();
       list.append(h("li", null, inline(item[4])));
     } else {
@@ -54,7 +65,8 @@ function listOf(lines) {
 }
 
 /** Format lines as a list of elements. */
-export function format(lines) {
+export function format(lines, depth = 0) {
+  if (depth > DEPTH) return [h("p", null, lines.join("\n"))];
   const out = [];
   let place = 0;
   const takeWhile = (test) => {
@@ -64,7 +76,7 @@ export function format(lines) {
   };
   while (place < lines.length) {
     const line = lines[place];
-    const heading = /^ {0,3}(#{1,6})\s+(.*?)\s*#*$/.exec(line);
+    const heading = headingOf(line);
     const fence = /^ {0,3}(```+|~~~+)/.exec(line);
     if (!line.trim()) {
       place += 1;
@@ -75,15 +87,15 @@ export function format(lines) {
       out.push(h("pre", null, h("code", null, code.join("\n"))));
     } else if (heading !== null) {
       place += 1;
-      out.push(h(`h${heading[1].length}`, null, inline(heading[2])));
+      out.push(h(`h${heading.level}`, null, inline(heading.text)));
     } else if (RULE.test(line)) {
       place += 1;
       out.push(h("hr"));
     } else if (/^\s*>/.test(line)) {
-      out.push(h("blockquote", null, format(takeWhile((inner) => /^\s*>/.test(inner)).map((inner) => inner.replace(/^\s*> ?/, "")))));
+      out.push(h("blockquote", null, format(takeWhile((inner) => /^\s*>/.test(inner)).map((inner) => inner.replace(/^\s*> ?/, "")), depth + 1)));
     } else if (ITEM.test(line)) {
-      out.push(listOf(takeWhile((inner, count) => count === 0 || ITEM.test(inner) || /^\s{2,}\S/.test(inner))));
-    } else if (line.includes("|") && DIVIDER.test(lines[place + 1] || "") && (lines[place + 1] || "").includes("-")) {
+      out.push(listOf(takeWhile((inner, count) => count === 0 || ITEM.test(inner) || /^\s{2,}\S/.test(inner)), depth));
+    } else if (line.includes("|") && DIVIDER.test((lines[place + 1] || "").trim()) && (lines[place + 1] || "").includes("-")) {
       const head = cells(line);
       place += 2;
       const rows = takeWhile((inner) => inner.includes("|"));
