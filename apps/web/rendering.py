@@ -1,12 +1,15 @@
 """How does a body become something to look at? Safe pages for what models wrote.
 
 Every page is an answer of its own with a policy that allows no script and no network. Markdown is
-rendered here and cleaned by an allow-list; HTML is left as it is, because its policy holds it.
+rendered here and cleaned by an allow-list; HTML is left as it is, because its policy holds it, but
+for what no policy holds: a frame or a link connects to its host before it is stopped, and the name
+of a host can carry words out.
 """
 
 from __future__ import annotations
 
 import base64
+import re
 from dataclasses import dataclass
 
 import nh3
@@ -22,6 +25,11 @@ _STRANGER = f"sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src da
 _OURS = f"sandbox; default-src 'none'; style-src 'self'; font-src 'self'; img-src data:; {_FRAME}"
 # Links in cleaned Markdown open a page of their own, outside the frame.
 _LINKS = _OURS.replace("sandbox;", "sandbox allow-popups allow-popups-to-escape-sandbox;", 1)
+
+# Neither an element nor a parser is needed: a browser sees these tags in exactly this spelling.
+_REACHING = re.compile(
+    r"<(?=(?:i?frame|fencedframe|portal|object|embed|link)[\s/>])", re.IGNORECASE
+)
 
 _TAGS = {
     *("h1", "h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "pre", "code"),
@@ -47,7 +55,7 @@ def show(*, kind: str, body: str) -> Shown:
     """Decide how a body of this kind is shown."""
     match Artifact.Kind(kind):
         case Artifact.Kind.HTML:
-            return Shown(policy=_STRANGER, as_it_is=body)
+            return Shown(policy=_STRANGER, as_it_is=_REACHING.sub("&lt;", body))
         case Artifact.Kind.SVG:
             # As an image, a drawing runs nothing and loads nothing, whatever it holds.
             encoded = base64.b64encode(body.encode("utf-8")).decode("ascii")

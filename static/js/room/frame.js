@@ -7,6 +7,8 @@ import { endOf, markdown } from "./markdown.js";
 const EVERY = 150;
 // The frame's own policy, first in the document, so that nothing written after it can widen it.
 const POLICY = '<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'; img-src data:"><meta http-equiv="x-dns-prefetch-control" content="off">';
+// A frame or a link connects to its host before a policy stops it; the server does the same.
+const REACHING = /<(?=(?:i?frame|fencedframe|portal|object|embed|link)[\s/>])/gi;
 const DRAWING = "<style>body{margin:1.5rem;display:grid;justify-items:center}svg{max-width:100%;height:auto}</style>";
 
 // Links of a cleaned page may open a page of their own; nothing else is ever allowed.
@@ -102,7 +104,7 @@ export class Frame {
       }
       frame.classList.remove("under");
     }, { once: true });
-    frame.srcdoc = POLICY + text;
+    frame.srcdoc = POLICY + text.replace(REACHING, "&lt;");
     this.paper.append(frame);
   }
 }
