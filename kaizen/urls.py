@@ -3,10 +3,13 @@
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
+from apps.accounts.password_page import own_password
+
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("apps.core.urls")),
     path("", include("apps.web.urls")),
     path("api/", include("kaizen.api")),
+    path("admin/password_change/", admin.site.admin_view(own_password, cacheable=True)),
     path("admin/", admin.site.urls),
 ]
 handler400 = "apps.core.views.bad_request"

@@ -89,6 +89,22 @@ def test_a_new_password_ends_what_the_old_one_opened(admin: Client, ines: User) 
     assert AuditRow.objects.filter(action="user.password_set", actor=ines.key).count() == 1
 
 
+def test_ones_own_new_password_ends_what_the_old_one_opened(admin: Client, ines: User) -> None:
+    program, browser = client_of(ines), Client()
+    browser.force_login(ines)
+    url = "/admin/password_change/"
+    assert "Kaizen" in admin.get(url).content.decode()
+    fields = {"old_password": "wrong", "new_password1": STRONG + "x", "new_password2": STRONG + "x"}
+    assert admin.post(url, fields).status_code == 200
+    assert program.get("/api/v1/auth/me").status_code == 200
+    assert admin.post(url, {**fields, "old_password": STRONG}).status_code == 302
+    assert admin.get(USERS).status_code == 200
+    assert program.get("/api/v1/auth/me").status_code == 401
+    assert browser.get("/api/v1/auth/me").status_code == 401
+    assert AuditRow.objects.filter(action="user.password_set", actor=ines.key).count() == 1
+    assert Client().get(url).status_code == 302
+
+
 def test_nobody_is_deleted(admin: Client) -> None:
     mara = make_member()
     assert admin.post(f"{USERS}{mara.pk}/delete/", {"post": "yes"}).status_code == 403
