@@ -32,7 +32,9 @@ def run(arguments: list[str]) -> None:
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "kaizen.settings")
     try:
-        adopt_running_environment()
+        adopted = adopt_running_environment()
+        if arguments[1:2] == ["demo"] and not adopted:
+            sys.exit("Kaizen is not running here. Start it with `make up` in another terminal.")
         execute_from_command_line(arguments)
     except (CannotStart, ImproperlyConfigured) as problem:
         sys.exit(str(problem))

@@ -42,17 +42,27 @@ def _pages(request: HttpRequest) -> str:
     return static("admin/kaizen.css")
 
 
+def _mark(request: HttpRequest) -> str:
+    return static("img/mark.svg")
+
+
+def _keys(request: HttpRequest) -> str:
+    return static("admin/keys.js")
+
+
 ADMIN_LOOK: dict[str, Any] = {
     "SITE_TITLE": "Kaizen",
     "SITE_HEADER": "Kaizen",
     "SITE_SUBHEADER": "Administration",
     "SITE_URL": "/",
     "SITE_SYMBOL": "shield_lock",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": _mark}],
     "LOGIN": {"form": "apps.accounts.forms.AdminSignIn"},
     "SHOW_HISTORY": False,
     "SHOW_VIEW_ON_SITE": False,
     "BORDER_RADIUS": "6px",
     "COLORS": {"base": _PAPER, "primary": _INK},
     "STYLES": [_tokens, _pages],
+    "SCRIPTS": [_keys],
     "SIDEBAR": {"show_search": False, "navigation": "kaizen.sidebar.navigation"},
 }

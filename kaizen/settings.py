@@ -276,6 +276,7 @@ LANGUAGE_CODE = "en"
 USE_I18N = False
 USE_TZ = True
 TIME_ZONE = "UTC"
+FORMAT_MODULE_PATH = "kaizen.formats"
 UNFOLD = ADMIN_LOOK
 log.connect()
 LOGGING = log.configuration(

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import django
 import pytest
+import redis
+from django.conf import settings
 from django.test import override_settings
 
 from tests import services
@@ -30,6 +32,19 @@ def quick_passwords() -> Iterator[None]:
     """Hash the passwords of test members quickly; nobody attacks them."""
     with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
         yield
+
+
+@pytest.fixture(autouse=True)
+def nobody_was_counted(request: pytest.FixtureRequest) -> None:
+    """Begin each test that reaches the stores with no use counted, whatever ran before it."""
+    if request.node.get_closest_marker("django_db") or {"db", "transactional_db"} & set(
+        request.fixturenames
+    ):
+        request.getfixturevalue("embedded_services")
+        counts = redis.Redis.from_url(settings.REDIS_URL)
+        for key in counts.scan_iter("kaizen:throttle:*"):
+            counts.delete(key)
+        counts.close()
 
 
 @pytest.fixture(scope="session")

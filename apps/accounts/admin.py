@@ -38,6 +38,7 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):
     list_display = ("username", "display_name", "is_active", "is_staff", "last_login")
     list_filter = ("is_active", "is_staff")
     search_fields = ("username", "display_name", "email")
+    search_help_text = "Username, name or address"
     actions = ("revoke_tokens",)
     fieldsets = (
         (None, {"fields": ("username", "password")}),

@@ -16,6 +16,12 @@ from apps.core.errors import Refusal
 class CountedSignIn(AuthenticationForm):
     """A sign-in form whose attempts are counted, like those of the API."""
 
+    error_messages = {
+        **AuthenticationForm.error_messages,
+        "invalid_login": "This username and this password do not belong together."
+        " Capital letters matter in both.",
+    }
+
     def clean(self) -> dict[str, Any]:
         """Check name and password once, through the door that counts."""
         username = self.cleaned_data.get("username")
@@ -34,3 +40,9 @@ class CountedSignIn(AuthenticationForm):
 
 class AdminSignIn(CountedSignIn, AdminForm):
     """The same for the administration, which asks for an administrator besides."""
+
+    error_messages = {
+        **CountedSignIn.error_messages,
+        "invalid_login": "No administrator has this username and this password."
+        " Capital letters matter in both.",
+    }

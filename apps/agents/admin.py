@@ -19,9 +19,10 @@ from apps.agents.services import disable_agent, enable_agent
 class AgentAdmin(ModelAdmin):
     """Agents, shown whole; their owners change them, administrators switch them off and on."""
 
-    list_display = ("name", "slug", "owner", "enabled", "revision", "updated_at")
+    list_display = ("name", "slug", "owner_name", "enabled", "revision", "updated_at")
     list_filter = ("enabled",)
     search_fields = ("name", "slug", "owner__username")
+    search_help_text = "Name, slug or owner"
     list_select_related = ("owner",)
     fields = (
         "slug",
@@ -38,6 +39,11 @@ class AgentAdmin(ModelAdmin):
     )
     readonly_fields = fields
     actions = ("switch_off", "switch_on")
+
+    @admin.display(description="Owner", ordering="owner__username")
+    def owner_name(self, row: Agent) -> str:
+        """Name the owner."""
+        return row.owner.name
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Members make agents."""

@@ -6,3 +6,9 @@ class AuditConfig(AppConfig):
     label = "audit"
     verbose_name = "Audit"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from apps.audit.refusals import record_api_refusal
+        from apps.core.api.problems import on_refusal
+
+        on_refusal(record_api_refusal)

@@ -17,3 +17,8 @@ def record_refusal(
         outcome="refused",
         detail={"code": refusal.code},
     )
+
+
+def record_api_refusal(actor: str, route: str, refusal: Refusal) -> None:
+    """Record that an API request was forbidden; its own transaction is gone by now."""
+    record_refusal(actor=actor, action="api.forbidden", subject=route, refusal=refusal)

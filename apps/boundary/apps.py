@@ -8,7 +8,8 @@ class BoundaryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from apps.boundary.selectors import expired_runs, overdue_requests, ready_calls
+        from apps.boundary.lost import lost_runs
+        from apps.boundary.selectors import overdue_requests, ready_calls
         from apps.boundary.steps.approve import EXECUTE_TASK
         from apps.core.queue import register_queue
 
@@ -20,5 +21,5 @@ class BoundaryConfig(AppConfig):
             ready=overdue_requests,
         )
         register_queue(
-            name="expired_runs", task="boundary.expire_run", argument="run_id", ready=expired_runs
+            name="lost_runs", task="boundary.end_run", argument="run_id", ready=lost_runs
         )

@@ -21,21 +21,23 @@ from apps.accounts.permissions import Permission, require
 from apps.audit.services import record
 from apps.boundary.crossing import Crossed
 from apps.boundary.errors import BadProposal
+from apps.boundary.lost import lost_place
 from apps.boundary.pipeline import cross
 from apps.boundary.proposing import MAX_PROPOSAL_ID, Proposal, propose
 from apps.boundary.services import close_waiting_calls
 from apps.core.correlation import current_correlation_id
 from apps.core.errors import Conflict, NotFound, Refusal
 from apps.domain.tooling import CallState
-from apps.rooms.models import Room
-from apps.rooms.services import RoomClosed, publish_event, room_last
+from apps.rooms.selectors import visible_room
+from apps.rooms.services import lock_open_room, publish_event
 from apps.runs.claims import fenced
-from apps.runs.models import Call, JournalEntry, Run, Seat
+from apps.runs.models import Call, JournalEntry, Run
 from apps.runs.services import (
     actor_of,
     agent_card,
     append_journal,
     finish_run,
+    lock_seat,
     member_card,
 )
 from apps.tools.catalog import freeze_catalog, offered_tools
@@ -65,13 +67,12 @@ class Opened:
 @transaction.atomic
 def open_external_run(*, room_id: Any, member: User, agent_slug: str) -> Opened:
     """Start a run for another runtime, with its catalog frozen."""
-    room = Room.objects.visible_to(member).filter(pk=room_id).first()
-    if room is None:
-        raise NotFound("There is no such room.")
+    visible_room(room_id=room_id, user=member)
+    # Two at once could each see room for one more run.
+    User.objects.select_for_update(no_key=True).get(pk=member.pk)
+    seat = lock_seat(room_id=room_id, agent_slug=agent_slug)
+    room = lock_open_room(room_id)
     require(member, Permission.ROOM_TAKE_PART, room)
-    if room.closed_at is not None:
-        raise RoomClosed("This room is closed; nothing new can happen in it.")
-    seat = Seat.objects.select_related("agent").filter(room=room, agent__slug=agent_slug).first()
     if seat is None or not seat.agent.enabled:
         raise NotFound("That agent has no place in this room.", field="agent")
     mine = Run.objects.filter(member=member, runtime=Run.Runtime.EXTERNAL)
@@ -118,7 +119,9 @@ def open_external_run(*, room_id: Any, member: User, agent_slug: str) -> Opened:
 def run_of_token(token: str) -> Run:
     """Return the live run that a token stands for."""
     run = (
-        Run.objects.select_related("room", "agent", "member")
+        # The catalog is large, and only one address reads it through this row.
+        Run.objects.select_related("member")
+        .defer("catalog")
         .filter(
             token_hash=_hash(token),
             token_expires_at__gt=timezone.now(),
@@ -156,6 +159,8 @@ def finish_external_run(*, run: Run, text: str) -> None:
     with fenced(run_id=run.pk, fence=EXTERNAL_FENCE) as locked:
         if Call.objects.filter(run=locked, state=CallState.DISPATCHED.value).exists():
             raise Conflict("A call of this run is still running. Wait for it, or stop the run.")
+        if why := lost_place(locked):
+            raise Conflict(f"{why} Nothing more can be said for this run, which ends by itself.")
         close_waiting_calls(run=locked, actor=locked.member, message="The runtime ended the run.")
         append_journal(
             run=locked, kind=JournalEntry.Kind.ASSISTANT, body={"text": text, "calls": []}
@@ -173,24 +178,6 @@ def finish_external_run(*, run: Run, text: str) -> None:
                 },
             )
         finish_run(run=locked, outcome=Run.Outcome.COMPLETED)
-
-
-def expire_external_run(*, run_id: Any) -> None:
-    """End a run whose token has expired and whose runtime never said so."""
-    with room_last():
-        run = (
-            Run.objects.select_for_update(no_key=True, of=("self",))
-            .select_related("room", "agent", "member")
-            .filter(pk=run_id, runtime=Run.Runtime.EXTERNAL, token_expires_at__lte=timezone.now())
-            .exclude(state=Run.State.FINISHED)
-            .first()
-        )
-        if run is None or Call.objects.filter(run=run, state=CallState.DISPATCHED.value).exists():
-            return
-        close_waiting_calls(run=run, actor=run.member, message="The run's token expired.")
-        finish_run(
-            run=run, outcome=Run.Outcome.FAILED, explanation="Its runtime never ended the run."
-        )
 
 
 def _hash(token: str) -> str:

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from apps.approvals.models import ApprovalRequest
 from apps.domain.tooling import CallState
-from apps.runs.models import Call, Run
+from apps.runs.models import Call
 
 
 def may_be_executed() -> Q:
@@ -34,12 +34,3 @@ def overdue_requests(limit: int) -> Iterable[Any]:
     return ApprovalRequest.objects.filter(
         state=ApprovalRequest.State.PENDING, expires_at__lte=Now()
     ).values_list("pk", flat=True)[:limit]
-
-
-def expired_runs(limit: int) -> Iterable[Any]:
-    """Ids of other runtimes' runs whose token has expired."""
-    return (
-        Run.objects.filter(runtime=Run.Runtime.EXTERNAL, token_expires_at__lte=Now())
-        .exclude(state=Run.State.FINISHED)
-        .values_list("pk", flat=True)[:limit]
-    )

@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from apps.boundary import external, pipeline, services, workers
+from apps.boundary import lost, pipeline, services, workers
 
 
 @shared_task(name="boundary.execute_call")
@@ -15,7 +15,7 @@ def expire_request(approval_id: str) -> None:
     services.expire_request(approval_id=approval_id)
 
 
-@shared_task(name="boundary.expire_run")
-def expire_run(run_id: str) -> None:
-    """End one run of another runtime whose token has expired."""
-    external.expire_external_run(run_id=run_id)
+@shared_task(name="boundary.end_run")
+def end_run(run_id: str) -> None:
+    """End one run that nobody can go on with."""
+    lost.end_lost_run(run_id=run_id)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from django.contrib.admin import ShowFacets
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
@@ -153,6 +154,7 @@ class ReadOnlyAdmin(ModelAdmin):
     list_fullwidth = True
     paginator = BoundedPaginator
     show_full_result_count = False
+    show_facets = ShowFacets.NEVER
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         """Use the list that counts no whole table."""

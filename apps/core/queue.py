@@ -19,6 +19,8 @@ from redis.exceptions import RedisError
 log = structlog.get_logger(__name__)
 
 SWEEP_LIMIT = 200
+STALE_SECONDS = 30
+"""A bell that the sweep rang is not worth hearing later: while its row is ready, it rings again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,8 @@ def sweep() -> dict[str, int]:
     for queue in _queues.values():
         ids = list(queue.ready(SWEEP_LIMIT))
         for ident in ids:
-            _send(queue.task, {queue.argument: str(ident)})
+            # Without an end they would pile up behind busy workers, some for every row each time.
+            _send(queue.task, {queue.argument: str(ident)}, expires=STALE_SECONDS)
         if ids:
             counts[queue.name] = len(ids)
     return counts
@@ -69,9 +72,9 @@ def _require_task(task: str) -> None:
         raise LookupError(f"No task is registered as {task!r}.")
 
 
-def _send(task: str, kwargs: dict[str, Any]) -> None:
+def _send(task: str, kwargs: dict[str, Any], *, expires: float | None = None) -> None:
     try:
-        current_app.send_task(task, kwargs=kwargs, retry=False)
+        current_app.send_task(task, kwargs=kwargs, retry=False, expires=expires)
     except (OperationalError, RedisError, OSError) as gone:
         # The row is committed; the sweep rings again when the broker is back.
         log.warning("bell_not_sent", task=task, error=type(gone).__name__)

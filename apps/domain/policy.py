@@ -264,7 +264,7 @@ def _somebody_said_yes(spec: Specification, facts: Facts, rule: str) -> Verdict 
         return None
     if spec.effect is Effect.SENSITIVE:
         return Ask(mode, "Sensitive tools ask every time.", rule)
-    return Ask(mode, "The tool may change something outside Kaizen, so it asks every time.", rule)
+    return Ask(mode, "Nothing promises that the tool changes nothing, so it asks every time.", rule)
 
 
 # The order is part of the contract: what ends everything comes first, then who, then what,

@@ -61,7 +61,7 @@ class SwitchFilter(DropdownFilter):
 class PackageAdmin(SheetAdmin):
     """Packages, and the switch that stops every call of one."""
 
-    list_display = ("name", "active", "switch", "author", "version_count", "updated_at")
+    list_display = ("name", "active", "switch", "author_name", "version_count", "updated_at")
     list_filter = (SwitchFilter,)
     search_fields = ("name", "author__username")
     search_help_text = "Package or author"
@@ -83,6 +83,11 @@ class PackageAdmin(SheetAdmin):
     def switch(self, row: Any) -> str:
         """Say whether the package is on."""
         return "Off" if row.disabled_at else "On"
+
+    @display(description="Author")
+    def author_name(self, row: Any) -> str:
+        """Name the author."""
+        return str(row.author.name)
 
     @display(description="Versions")
     def version_count(self, row: Any) -> int:

@@ -50,7 +50,7 @@ def queue_figures(*, reviewer: User) -> QueueFigures:
         oldest=f"oldest {ago(found['oldest'])}" if found["oldest"] else "nothing waits",
         own=found["own"],
         decided=found["recent"],
-        usual=span(found["usual"]),
+        usual=_usual(found["usual"]),
         states={
             "submitted": found["submitted"],
             "approved": found["approved"],
@@ -58,3 +58,8 @@ def queue_figures(*, reviewer: User) -> QueueFigures:
             "withdrawn": found["withdrawn"],
         },
     )
+
+
+def _usual(took: timedelta | None) -> str:
+    # People decide in minutes at best; anything below is one of tests and demonstrations.
+    return "< 1 min" if took is not None and took < timedelta(minutes=1) else span(took)

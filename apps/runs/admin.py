@@ -39,7 +39,8 @@ _RUN_TONES = {
     Run.State.PARKED: "warning",
     Run.State.FINISHED: "success",
 }
-_CALL_LABELS = {"ok": "success", "bad": "danger", "odd": "warning", "wait": "warning"}
+_CALL_LABELS = {"ok": "success", "bad": "danger", "odd": "warning", "wait": "warning",
+                "quiet": "default"}  # fmt: skip
 
 
 @admin.register(Run)

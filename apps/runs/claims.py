@@ -86,6 +86,8 @@ def lock_run(run_id: Any) -> Run:
     run = (
         Run.objects.select_for_update(no_key=True, of=("self",))
         .select_related("room", "agent", "member")
+        # Every call passes here, and a persona may be long.
+        .defer("agent__persona")
         .filter(pk=run_id)
         .first()
     )

@@ -14,9 +14,9 @@ import structlog
 from django.db import connection
 from django.utils import timezone
 
-from apps.accounts.permissions import Permission, may
 from apps.audit.services import SYSTEM
 from apps.boundary.crossing import Waiting
+from apps.boundary.lost import lost_place
 from apps.boundary.pipeline import cross
 from apps.boundary.proposing import Proposal, propose
 from apps.boundary.services import close_waiting_calls
@@ -38,6 +38,7 @@ from apps.runs.services import (
 from apps.tools.catalog import freeze_catalog, offered_tools
 from apps.turns.answer import Answer, listen
 from apps.turns.context import messages_for
+from apps.turns.listening import patiently
 from apps.turns.provider import ProviderFailed, provider
 from apps.turns.pulse import Pulse, leaving
 
@@ -114,13 +115,10 @@ class _Turn:
         if run.stop_requested_at is not None:
             self._pulse.note_stop()
             return False
-        if run.room.closed_at is not None:
-            why = "The room was closed."
-        elif not may(run.member, Permission.ROOM_TAKE_PART, run.room):
-            why = f"{run.member.name} does not take part in this room any more."
-        elif run.catalog is None and not run.agent.enabled:
+        why = lost_place(run)
+        if not why and run.catalog is None and not run.agent.enabled:
             why = f"{run.agent.name} is switched off."
-        else:
+        if not why:
             return False
         self._finish(run, Run.Outcome.STOPPED, why)
         return True
@@ -168,15 +166,13 @@ class _Turn:
         # The model may take minutes: no connection is held while it speaks.
         connection.close()
         try:
-            listen(
-                answer=answer,
-                deltas=provider().stream(
-                    model=run.agent.model_name,
-                    messages=messages,
-                    tools=_tools_for_model(run.catalog or {}),
-                    stopped=self._pulse.interrupted,
-                ),
+            deltas = provider().stream(
+                model=run.agent.model_name,
+                messages=messages,
+                tools=_tools_for_model(run.catalog or {}),
+                stopped=self._pulse.interrupted,
             )
+            listen(answer=answer, deltas=patiently(deltas, self._pulse.interrupted))
         except ProviderFailed as failure:
             return self._after_failure(failure)
         return True if self._pulse.interrupted() else self._store(answer)

@@ -22,13 +22,15 @@ from apps.turns.provider import ArgumentsDelta, CallStarted, Delta, TextDelta
 PIECE = 24
 PAUSE_SECONDS = 0.012
 
-_CALL = re.compile(r"^\s*/call\s+([A-Za-z0-9_-]{1,64})\s*(\{.*\})?\s*$")
+# Whatever follows the name goes to the boundary as it stands, which says what is wrong with it.
+_CALL = re.compile(r"^\s*/call\s+(\S{1,64})\s*(.*?)\s*$")
 _WRITING = re.compile(r"\b(write|draft|create|make|note|report|summar\w+|plan|letter)\b", re.I)
 
+_NO_AI = "*Rehearsal model: a script, no AI.*"
 _ABOUT = (
-    "I am the rehearsal model: a script, no AI. I show how Kaizen works without a model key.\n\n"
+    "I show how Kaizen works without a model key.\n\n"
     "Ask me to write something and I draft an artifact, or steer me exactly with lines such as\n\n"
-    '`/call create_artifact {"title": "Hello", "kind": "markdown", "body": "# Hello"}`'
+    '`/call create_artifact {"title": "Hello", "kind": "markdown", "body": "# Hello"}`\n\n' + _NO_AI
 )
 
 
@@ -112,7 +114,7 @@ def _closing_words(script: list[tuple[str, str]], results: list[dict[str, Any]])
     for (name, _), result in zip(script, results, strict=False):
         said = "done" if result.get("outcome") == "ok" else result.get("message", "not done")
         lines.append(f"- `{name}`: {said}")
-    return "Here is what came of it:\n\n" + "\n".join(lines)
+    return "Here is what came of it:\n\n" + "\n".join(lines) + f"\n\n{_NO_AI}"
 
 
 def _pieces(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -53,6 +54,7 @@ _GREETING_SECONDS = 30.0
 _CLOSING_SECONDS = 5.0
 _BURST = 40
 _PER_SECOND = 4.0
+_STREAM = re.compile(r"[A-Za-z0-9_-]{1,100}\Z")
 
 
 class RoomConsumer:
@@ -272,6 +274,7 @@ def _question(message: dict[str, Any]) -> dict[str, str] | None:
     match asked:
         case {"type": "ping"} if len(asked) == 1:
             return {"type": "ping"}
-        case {"type": "text", "stream": str(stream)} if len(asked) == 2 and 0 < len(stream) <= 100:
+        # No preview is called anything else, and what is asked for stands in the answer.
+        case {"type": "text", "stream": str(stream)} if len(asked) == 2 and _STREAM.match(stream):
             return {"type": "text", "stream": stream}
     return None

@@ -81,11 +81,13 @@ def _addressed(seats: list[Seat], text: str) -> str | None:
 
 
 def _named(seats: list[Seat], text: str) -> Seat | None:
-    """Find the first seat that is named with @, by slug or by name; the longest name wins."""
-    calls = sorted(
-        ((word.casefold(), seat) for seat in seats for word in (seat.agent.slug, seat.agent.name)),
-        key=lambda pair: -len(pair[0]),
-    )
+    """Find the first seat that is named with @, by slug or by name; the longest one wins.
+
+    Slugs are nobody else's, and names are free: so of two as long, the slug wins.
+    """
+    slugs = [(seat.agent.slug, seat) for seat in seats]
+    names = [(seat.agent.name.casefold(), seat) for seat in seats]
+    calls = sorted(slugs + names, key=lambda pair: -len(pair[0]))
     for mention in _MENTION.finditer(text):
         rest = text[mention.end() : mention.end() + 100].casefold()
         for word, seat in calls:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kaizen.supervisor.errors import CannotStart, GaveUp, StopAsked
 from kaizen.supervisor.processes import is_same
-from kaizen.supervisor.stack import Stack
+from kaizen.supervisor.stack import WEB_PORT, Stack
 from kaizen.supervisor.state import CLONE, Layout, Lock, open_layout, read_json, rotate_logs
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -104,6 +104,11 @@ def say(message: str) -> None:
 
 def _greet(stack: Stack, layout: Layout) -> None:
     say(f"Kaizen is ready at {stack.url}")
+    if not stack.url.endswith(f":{WEB_PORT}"):
+        say(
+            f"  Port {WEB_PORT} was taken when this port was chosen; it is kept until you remove"
+            f" {layout.var / 'ports.json'}."
+        )
     for entry in stack.sign_ins:
         role = f"  ({entry['role']})" if entry.get("role") else ""
         say(f"  sign in as {entry['username']} with {entry['password']}{role}")

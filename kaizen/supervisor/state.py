@@ -225,7 +225,11 @@ def running_environment(var: Path | None = None) -> dict[str, str]:
     return {}
 
 
-def adopt_running_environment() -> None:
-    """Let a command run inside the environment of the running `up`, unless it brings its own."""
+def adopt_running_environment() -> bool:
+    """Let a command run inside the environment of the running `up`, unless it brings its own.
+
+    Return whether there is any environment to run in.
+    """
     if not {"DATABASE_URL", "KAIZEN_SECRET_KEY"} & os.environ.keys():
         os.environ.update(running_environment())
+    return "DATABASE_URL" in os.environ

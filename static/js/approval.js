@@ -65,7 +65,7 @@ export function argumentsBox(detail, { json = false } = {}) {
   const body = json
     ? h("pre", null, JSON.stringify(detail.arguments, null, 2))
     : rowsOf(detail.arguments, "").map(([name, value]) => h("div", { class: "a" }, h("span", null, name), h("span", null, value)));
-  const maker = detail.about && detail.about.comes_from;
+  const maker = detail.about && detail.about.comes_from && detail.about.comes_from.replace(/^package:/, "");
   return h("div", { class: "args", role: "group", "aria-label": "Exact arguments" },
     h("div", { class: "long", tabindex: "0" }, body),
     h("footer", null,
@@ -120,6 +120,7 @@ export class Decision {
     this.render();
     const field = this.element.querySelector("input");
     if (field !== null) field.focus();
+    this.element.scrollIntoView({ block: "nearest" });
   }
 
   approve() {
@@ -172,6 +173,9 @@ export class Decision {
       if (this.mode === "sure") parts.push(h("span", { class: "xs m", role: "status" }, "Press A once more, or Esc."));
       if (busy) parts.push(h("span", { class: "xs m late" }, "Sending your answer"));
     }
+    const held = this.element.querySelector(":focus-visible") !== null;
     fill(this.element, parts);
+    // Whoever decides by keyboard stays with what is asked, never on a button that nobody chose.
+    if (held && this.element.closest("[tabindex]")) this.element.closest("[tabindex]").focus({ preventScroll: true });
   }
 }

@@ -32,7 +32,10 @@ async function show(id, { push = true } = {}) {
   fill(view, h("div", { class: "req late", "aria-busy": "true" }, [40, 70, 95, 95, 60].map((width) => h("span", { class: "skel", style: `width:${width}%` }))));
   try {
     const detail = await loadRequest(id);
-    if (open === id) render(detail);
+    if (open !== id) return;
+    render(detail);
+    // On a phone the list is gone now, and the focus would be with it.
+    if (push && list.offsetParent === null) view.querySelector("h2").focus();
   } catch (problem) {
     if (problem.status === undefined) throw problem;
     if (open === id) fill(view, h("div", { class: "req" }, problemNote(problem, () => show(id, { push: false }))));
@@ -40,19 +43,20 @@ async function show(id, { push = true } = {}) {
 }
 
 function back() {
+  const item = items().find((one) => one.dataset.id === open);
   open = null;
   decision = null;
   inbox.classList.remove("open");
   mark();
   nothingOpen();
+  if (item !== undefined) item.focus();
   history.pushState({}, "", `/approvals/${location.search}`);
 }
 
 function nothingOpen() {
-  const waiting = list.querySelector(".it:not(.past)") !== null;
-  fill(view, h("div", { class: "empty" }, icon("inbox"),
-    h("b", null, waiting ? "Choose a request" : "Nothing waits for you"),
-    h("span", null, waiting ? "What an agent wants to do, with every argument, appears here." : "Requests from your agents appear here.")));
+  // An empty list says so itself.
+  fill(view, items().length === 0 ? [] : h("div", { class: "empty" }, icon("inbox"),
+    h("b", null, "Choose a request"), h("span", null, "What an agent wants to do, with every argument, appears here.")));
 }
 
 function roomName(detail) {
@@ -89,7 +93,7 @@ function render(detail) {
     pending ? h("span", { class: "tag wait", data: { until: detail.expires_at } }, icon("clock"), h("span", null, left.text)) : null);
   fill(view, h("div", { class: "req" }, top,
     h("h2", { class: "t", tabindex: "-1" }, detail.title || detail.tool),
-    pending ? h("p", { class: "m" }, "The run is parked until you decide. Nothing has been done yet.") : null,
+    pending ? h("p", { class: "m" }, `${detail.agent.name} waits until you decide. Nothing has been done yet.`) : null,
     quad(detail), argumentsPart(detail),
     detail.why ? h("details", { class: "disc card" }, h("summary", { class: "sm" }, icon("cright"), "Why you are asked"), h("p", { class: "sm m" }, detail.why)) : null,
     act));

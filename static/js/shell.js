@@ -16,11 +16,18 @@ function switchTheme() {
   dispatchEvent(new CustomEvent("kaizen:theme"));
 }
 
+// A menu closes when something else, or one of its entries, is pressed. This comes before the entry
+// acts, so that a dialog that it opens gives the focus back to the menu's own button.
+document.addEventListener("click", (event) => {
+  for (const open of document.querySelectorAll("details.menu[open]")) {
+    const chosen = open.contains(event.target) && event.target.closest("button.opt") !== null;
+    if (chosen) open.querySelector("summary").focus();
+    if (chosen || !open.contains(event.target)) open.open = false;
+  }
+}, { capture: true });
+
 document.addEventListener("click", (event) => {
   const target = event.target.closest("[data-theme-switch], [data-opens], [data-closes]");
-  for (const open of document.querySelectorAll("details.menu[open]")) {
-    if (!open.contains(event.target)) open.open = false;
-  }
   if (target === null) return;
   if (target.matches("[data-theme-switch]")) switchTheme();
   if (target.matches("[data-opens]")) {

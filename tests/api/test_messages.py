@@ -97,6 +97,19 @@ def test_of_several_the_named_one_answers(
     assert found == chosen
 
 
+@pytest.mark.parametrize("order", [("ada", "mallory"), ("mallory", "ada")])
+def test_no_name_takes_the_place_of_anothers_slug(
+    as_mara: APIClient, mara: User, order: tuple[str, str]
+) -> None:
+    room = make_room(mara)
+    for slug in order:
+        agent = make_agent(mara, slug=slug)
+        change_agent(agent_id=agent.pk, actor=mara, changes={"name": "ADA"})
+        add_seat(room_id=room.pk, member=mara, agent_slug=slug)
+    body = say(as_mara, room, "@ada please").json()
+    assert Run.objects.get(pk=body["run"]).agent.slug == "ada"
+
+
 @pytest.mark.parametrize("text", ["", "   \n", "x" * 20_001, "a\x00b", 7, None, ["x"]])
 def test_a_message_has_words_and_an_end(as_mara: APIClient, room: Room, text: Any) -> None:
     body = problem(say(as_mara, room, text), 422, "invalid")

@@ -146,6 +146,8 @@ def test_odd_bodies_are_answered_with_a_problem(
     assert unanswered == []
 
 
+# The address where one waits gives its connection back, and with it a test's transaction.
+@pytest.mark.django_db(transaction=True)
 def test_odd_queries_are_answered_with_a_problem(
     operations: Any, clients: dict[bool, APIClient], ids: Any
 ) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import AsyncClient, Client
 
 from apps.accounts.models import User
 from apps.approvals.models import ApprovalRequest
 from apps.artifacts.models import Artifact
-from apps.boundary import pipeline
-from apps.boundary.selectors import expired_runs
+from apps.boundary import external, pipeline
+from apps.boundary.lost import end_lost_run, lost_runs
 from apps.boundary.services import decide_approval, stop_run
+from apps.core.errors import Conflict
 from apps.rooms.models import Room, RoomEvent
 from apps.runs.models import Call, Run
 from tests.factories.effects import Letters, offer, outside_tool
@@ -136,10 +139,8 @@ def test_an_unknown_token_opens_nothing(runtime: Runtime, token: str) -> None:
 def test_an_expired_token_opens_nothing_and_its_run_is_ended(runtime: Runtime) -> None:
     Run.objects.update(token_expires_at=PAST)
     assert runtime.call("create_artifact", NOTE)[0] == 401
-    from apps.boundary.external import expire_external_run
-
-    assert list(expired_runs(10)) == [runtime.run.pk]
-    expire_external_run(run_id=runtime.run.pk)
+    assert list(lost_runs(10)) == [runtime.run.pk]
+    end_lost_run(run_id=runtime.run.pk)
     runtime.run.refresh_from_db()
     assert (runtime.run.state, runtime.run.outcome) == ("finished", "failed")
 
@@ -232,3 +233,28 @@ def test_a_run_is_opened_only_where_the_agent_has_a_seat(room: Room, member: Use
             f"/api/v1/rooms/{room.pk}/runs", {"agent": agent}, content_type="application/json"
         )
         assert answer.status_code == status
+
+
+def test_two_that_open_runs_together_do_not_pass_the_bound(
+    room: Room, member: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(external, "MAX_OPEN_RUNS", 2)
+    barrier = threading.Barrier(6)
+    codes: list[str] = []
+
+    def open_one() -> None:
+        barrier.wait()
+        try:
+            external.open_external_run(room_id=room.pk, member=member, agent_slug="scribe")
+            codes.append("opened")
+        except Conflict as refusal:
+            codes.append(refusal.code)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=open_one) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(codes) == ["conflict"] * 4 + ["opened"] * 2

@@ -45,6 +45,10 @@ class FakeModel:
         """Answer with exactly these lines of the stream."""
         self.script.append(tuple(lines))
 
+    def keeps_silent(self, seconds: float) -> None:
+        """Answer with nothing for so long, and then with a word."""
+        self.script.append([{"content": "At last.", "pause": seconds}])
+
     def breaks_off(self, text: str) -> None:
         """Begin an answer and drop the connection."""
         self.script.append([{"content": text}, None])

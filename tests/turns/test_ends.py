@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,7 +18,7 @@ from apps.rooms.services import close_room, invite, remove_participant
 from apps.runs.models import Call, JournalEntry, Run
 from apps.runs.selectors import ready_runs, waiting_inputs
 from apps.runs.services import start_waiting
-from apps.turns import engine
+from apps.turns import engine, pulse
 from apps.turns.engine import MAX_BREAKS, run_turn
 from apps.web.services import post_message
 from tests.factories.rooms import make_member, make_run
@@ -97,6 +100,38 @@ def test_a_stop_before_the_turn_begins_asks_no_model(
     run_turn(run_id=run.pk)
     run.refresh_from_db()
     assert (run.outcome, model.asked) == ("stopped", [])
+
+
+@pytest.mark.parametrize("way", ["stop", "shutdown"])
+def test_the_silence_of_a_model_holds_nobody_up(
+    room: Room, agent: Agent, member: User, model: FakeModel, way: str
+) -> None:
+    model.keeps_silent(8)
+    run = make_run(room, agent, member)
+    turn = threading.Thread(target=run_turn, kwargs={"run_id": run.pk})
+    turn.start()
+    wait_until(lambda: bool(model.asked))
+    try:
+        if way == "stop":
+            stop_run(run_id=run.pk, member=member)
+        else:
+            pulse.leaving.set()
+        turn.join(4)
+        assert not turn.is_alive()
+    finally:
+        pulse.leaving.clear()
+        turn.join(20)
+    run.refresh_from_db()
+    assert (run.state, run.outcome) == (
+        ("finished", "stopped") if way == "stop" else ("queued", "")
+    )
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_an_answer_that_comes_after_a_stop_is_not_stored(

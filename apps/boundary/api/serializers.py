@@ -49,9 +49,13 @@ class CallDetailSerializer(CallSerializer):
     agent = AgentCardSerializer(source="run.agent")
     member = PersonSerializer(source="run.member")
     rule = serializers.CharField()
-    arguments_digest = serializers.CharField()
+    arguments_digest = serializers.SerializerMethodField()
     arguments = serializers.SerializerMethodField()
     projection = serializers.SerializerMethodField()
+
+    def get_arguments_digest(self, call: Call) -> str | None:
+        """Return the digest likewise: short arguments could be guessed from it."""
+        return call.arguments_digest if self.context["whole"] else None
 
     @extend_schema_field({"type": "object", "nullable": True, "additionalProperties": {}})
     def get_arguments(self, call: Call) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ write outside of us that raised has an unknown end, which is said and never retr
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ import structlog
 
 from apps.boundary.crossing import Executed
 from apps.core.deadlines import Deadline
+from apps.domain.redaction import redact_text
 from apps.domain.tooling import (
     Effect,
     EffectDomain,
@@ -28,6 +30,9 @@ from apps.runs.models import Call, Run
 from apps.tools.contract import CallContext, Tool
 
 log = structlog.get_logger(__name__)
+
+MAX_CHAIN = 2_000
+"""Characters of a failure's chain in the log; its end says most."""
 
 
 def execute(
@@ -79,7 +84,7 @@ def _raised(spec: Specification, call: Call, raised: Exception) -> Executed:
         tool=spec.name,
         call=str(call.pk),
         error=type(raised).__name__,
-        exc_info=raised,
+        chain=_chain(raised),
     )
     kind = type(raised).__name__
     if spec.effect is Effect.READ:
@@ -96,3 +101,9 @@ def _raised(spec: Specification, call: Call, raised: Exception) -> Executed:
         " Whether it changed anything is unknown; look before trying again."
     )
     return Executed(Outcome.AMBIGUOUS, ToolFailure(Reason.OUTCOME_UNKNOWN, said))
+
+
+def _chain(raised: Exception) -> str:
+    """Return where it failed for whoever runs Kaizen: redacted, bounded, without local values."""
+    told = redact_text("".join(traceback.format_exception(raised)))
+    return told[-MAX_CHAIN:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -16,7 +16,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
 from apps.core.correlation import current_correlation_id
-from apps.core.errors import Refusal
+from apps.core.errors import Forbidden, Refusal
 
 log = structlog.get_logger(__name__)
 
@@ -72,9 +72,19 @@ def problem_response(*, status: int, code: str, detail: str) -> HttpResponse:
     return HttpResponse(JSONRenderer().render(body), status=status, content_type=CONTENT_TYPE)
 
 
+_on_refusal: list[Callable[[str, str, Refusal], None]] = []
+
+
+def on_refusal(tell: Callable[[str, str, Refusal], None]) -> None:
+    """Have `tell(actor, route, refusal)` called for each API request that was forbidden."""
+    _on_refusal.append(tell)
+
+
 def problem_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
     """Answer any exception of an API view; what nobody foresaw is logged and only said to be so."""
     headers: dict[str, str] = {}
+    if isinstance(exc, Forbidden):
+        _tell_of_refusal(exc, context)
     if isinstance(exc, Refusal):
         body = problem(
             status=exc.status,
@@ -93,6 +103,14 @@ def problem_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
     else:
         body, headers = _from_elsewhere(exc, context)
     return Response(body, status=body["status"], headers=headers, content_type=CONTENT_TYPE)
+
+
+def _tell_of_refusal(exc: Forbidden, context: Mapping[str, Any]) -> None:
+    request = context["request"]
+    actor = getattr(request.user, "key", "") or "user:unknown"
+    route = f"route:{request.method} {request.path}"[:160]
+    for tell in _on_refusal:
+        tell(actor, route, exc)
 
 
 def _from_framework(exc: exceptions.APIException) -> tuple[dict[str, Any], dict[str, str]]:

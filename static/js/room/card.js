@@ -4,7 +4,7 @@
 // elsewhere; only when both have left does a decided card fold into its row.
 
 import { Decision, argumentsBox, factsList, loadRequest } from "../approval.js";
-import { attribute, fill, h, icon, say } from "../dom.js";
+import { fill, h, icon, say } from "../dom.js";
 import { problemNote, stateMark } from "../parts.js";
 import { decisionWords, timeLeft } from "../words.js";
 
@@ -68,6 +68,7 @@ export class ApprovalCard {
   }
 
   answered() {
+    if (this.decided !== null) return;
     fill(this.footer, h("span", { class: "sm m late" }, "Your answer was sent."));
   }
 
@@ -98,6 +99,5 @@ export class ApprovalCard {
     if (this.left.dataset.text === left.text) return;
     this.left.dataset.text = left.text;
     fill(this.left, icon("clock"), left.text);
-    attribute(this.left, "aria-label", left.text);
   }
 }

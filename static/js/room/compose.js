@@ -180,8 +180,8 @@ export class Compose {
     if (seen === this.seen) return;
     this.seen = seen;
     this.menu.hidden = state.seats.length === 0;
-    this.field.placeholder = only ? `Write to the room, or ask ${only.name} for something` : state.seats.length ? "Write to the room; name an agent with @" : "Write to the room";
-    fill(this.menu.querySelector("summary"), target ? [agentPicture(target, { small: true }), h("span", { class: "clip" }, target.name)] : [icon("at"), "Choose an agent"], icon("cdown"));
+    this.field.placeholder = only ? `Write to the room, or ask ${only.name} for something` : state.seats.length ? "Write to the room; name an agent with @" : "Write to the people here; no agent has a seat yet";
+    fill(this.menu.querySelector("summary"), target ? [agentPicture(target, { small: true }), h("span", { class: "sr" }, "Choose an agent, now "), h("span", { class: "clip" }, target.name)] : [icon("at"), "Choose an agent"], icon("cdown"));
     fill(this.menu.querySelector(".pop"), state.seats.map((seat) => h("button", {
       class: "opt", type: "button", "aria-current": target === seat ? "true" : null, on: { click: () => this.address(seat) },
     }, agentPicture(seat, { small: true }), h("span", { class: "grow clip" }, seat.name), h("span", { class: "f xs mono" }, `@${seat.slug}`))));

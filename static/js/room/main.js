@@ -36,6 +36,7 @@ const pane = new ArtifactPane({ element: find("artifact"), mini: find("mini"), s
 const timeline = new Timeline({
   element: find("timeline"), toEnd: find("to-end"), store,
   openArtifact: (id, version) => pane.open(id, version),
+  showPeople: () => people.show(),
   loadOlder: async () => {
     const first = store.state.items.length ? store.state.items[0].position : store.state.position + 1;
     const after = Math.max(0, first - 201);
@@ -117,8 +118,8 @@ function paintWorking(state) {
     run.state === "parked" && waits ? h("span", { class: "ico wait" }, icon("hand")) : h("span", { class: "pulse" }),
     h("span", { class: "grow clip" }, words + others),
     hidden.length ? h("button", { class: "btn s wait", type: "button", on: { click: () => showCard(hidden[0]) } }, icon("hand"), `${hidden.length} waits for you`) : null,
-    stoppable ? h("button", { class: "btn s danger", type: "button", "aria-label": `Stop ${run.agent.name}`, on: { click: () => stop(run.id) } },
-      icon("stop"), "Stop ", mine.length ? h("kbd", { "aria-hidden": "true" }, "Esc") : null) : null);
+    stoppable ? h("button", { class: "btn s danger", type: "button", on: { click: () => stop(run.id) } },
+      icon("stop"), "Stop", h("span", { class: "sr" }, ` ${run.agent.name}`), mine.length ? h("kbd", { "aria-hidden": "true" }, "Esc") : null) : null);
 }
 
 function showCard(card) {

@@ -93,9 +93,8 @@ export class People {
     const owner = me !== undefined && me.role === "owner";
     fill(this.head, people.slice(0, 5).map((one) => person(one, { online: one.online })),
       people.length > 5 ? h("span", { class: "av", "aria-hidden": "true" }, `+${people.length - 5}`) : null);
-    attribute(this.head, "aria-label", `${people.length} ${people.length === 1 ? "participant" : "participants"}, ${here} here now`);
-    fill(this.count, icon("users"), `${here} of ${people.length}`);
-    attribute(this.count, "aria-label", `${people.length} participants, ${here} here now`);
+    this.head.append(h("span", { class: "sr" }, `${people.length} ${people.length === 1 ? "participant" : "participants"}, ${here} here now`));
+    fill(this.count, icon("users"), `${here} of ${people.length}`, h("span", { class: "sr" }, "here now"));
     for (const element of document.querySelectorAll("[data-owner-only]")) element.hidden = !owner || state.room.closed;
     for (const element of document.querySelectorAll("[data-open-only]")) element.hidden = state.room.closed;
     fill(this.roster, people.map((one) => {
@@ -104,14 +103,14 @@ export class People {
       return h("li", null, person(one, { online: one.online }),
         h("div", { class: "col grow" }, h("span", { class: "sm md clip" }, one.name, self ? " (you)" : ""),
           h("span", { class: "xs f clip" }, `${one.username} · ${one.role === "owner" ? "owner" : "member"} · ${one.online ? "here now" : "away"}`)),
-        removable ? h("button", { class: "btn s", type: "button", on: { click: () => this.leave(one) } }, self ? "Leave" : "Remove") : null);
+        removable ? h("button", { class: "btn s", type: "button", on: { click: () => this.leave(one) } }, self ? "Leave" : ["Remove", h("span", { class: "sr" }, ` ${one.name}`)]) : null);
     }));
     fill(this.seats, state.seats.map((seat) => h("li", null, agentPicture(seat),
       h("div", { class: "col grow" }, h("span", { class: "sm md clip" }, seat.name), h("span", { class: "xs f mono" }, `@${seat.slug}`)),
       state.room.closed ? null : h("button", {
         class: "btn s", type: "button",
         on: { click: () => this.attempt(() => api("DELETE", `${this.path}/seats/${encodeURIComponent(seat.slug)}`)) },
-      }, "Remove"))));
+      }, "Remove", h("span", { class: "sr" }, ` ${seat.name}`)))));
     if (state.seats.length === 0) fill(this.seats, h("li", { class: "sm m" }, "No agent has a seat here yet."));
     this.fillAgents(this.addSeat.querySelector("select"));
   }

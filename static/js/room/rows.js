@@ -68,13 +68,22 @@ export class CallRow {
     if (running > 2000) this.state.textContent = `${this.word} · ${duration(running)}`;
   }
 
-  // The run's own member may look at what went in and what came back.
+  // The run's own member may look at what went in and what came back. The title is the button and
+  // its area is the row's, so that a button in the row stays beside it, not inside.
   allowOpen() {
-    if (this.details) return;
-    this.inside = h("div", { class: "in" });
-    const summary = h("summary", null, this.icon, this.title, this.state, this.why);
-    this.details = h("details", { on: { toggle: () => this.details.open && !this.loaded && this.load() } }, summary, this.inside);
-    this.sum.replaceWith(this.details);
+    if (this.opener) return;
+    this.inside = h("div", { class: "in", hidden: true });
+    this.opener = h("button", { class: "t", type: "button", "aria-expanded": "false", on: { click: () => this.toggle() } }, ...this.title.childNodes);
+    this.title.replaceWith(this.opener);
+    this.title = this.opener;
+    this.element.append(this.inside);
+  }
+
+  toggle() {
+    const open = this.inside.hidden;
+    this.inside.hidden = !open;
+    attribute(this.opener, "aria-expanded", String(open));
+    if (open && !this.loaded) this.load();
   }
 
   async load() {

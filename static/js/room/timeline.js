@@ -14,8 +14,8 @@ const FOLD_FROM = 1400;
 
 /** Paints the timeline and keeps the reader's place in it. */
 export class Timeline {
-  constructor({ element, toEnd, store, openArtifact, loadOlder }) {
-    Object.assign(this, { element, toEnd, store, openArtifact, loadOlder });
+  constructor({ element, toEnd, store, openArtifact, loadOlder, showPeople }) {
+    Object.assign(this, { element, toEnd, store, openArtifact, loadOlder, showPeople });
     this.cards = new Map();
     this.following = true;
     this.pending = [];
@@ -36,7 +36,7 @@ export class Timeline {
     const wanted = blocks.map((block) => this.entry(block, state));
     if (state.more) wanted.unshift({ key: "older", make: () => this.olderButton() });
     for (const note of this.pending) wanted.push(this.pendingEntry(note, state));
-    if (state.ready && blocks.length === 0 && wanted.length === 0) wanted.push({ key: "empty", make: emptyRoom });
+    if (state.ready && wanted.length === blocks.length && blocks.every((block) => block.type === "fact")) wanted.push(this.emptyEntry(state));
     reconcile(this.element, wanted);
     if (anchor && anchor.isConnected) this.element.scrollTop += anchor.getBoundingClientRect().top - before;
     else if (this.following) this.jump();
@@ -185,6 +185,17 @@ export class Timeline {
     };
   }
 
+  // Nothing was said yet: what will be here, and the one step that a room without an agent lacks.
+  emptyEntry(state) {
+    const lonely = state.seats.length === 0 && !state.room.closed;
+    return {
+      key: `empty:${lonely}`,
+      make: () => h("div", { class: "empty" }, icon("msg"), h("b", null, "Nothing was said here yet"),
+        h("span", null, "What people and agents say and do appears here, for everyone in the room."),
+        lonely ? h("button", { class: "btn", type: "button", on: { click: () => this.showPeople() } }, icon("plus"), "Add an agent") : null),
+    };
+  }
+
   olderButton() {
     const button = h("button", { class: "btn s older", type: "button" }, icon("hist"), "Show earlier");
     button.addEventListener("click", async () => {
@@ -246,8 +257,4 @@ function endEntry(part) {
     make: () => h("div", { class: `note ${stopped ? "" : "bad"}` }, icon(stopped ? "stop" : "fail"), h("span")),
     update: (element) => say(element.lastElementChild, part.explanation || (stopped ? "Stopped. Nothing partial was kept." : "The turn could not be finished.")),
   };
-}
-
-function emptyRoom() {
-  return h("div", { class: "empty" }, icon("msg"), h("b", null, "Nothing was said here yet"), h("span", null, "What people and agents say and do appears here, for everyone in the room."));
 }

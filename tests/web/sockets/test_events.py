@@ -172,6 +172,9 @@ def test_a_closed_room_can_still_be_watched(server: WebServer, room: Room, owner
         '{"type":"text","stream":""}',
         '{"type":"message.posted","text":"hello"}',
         json.dumps({"type": "text", "stream": "x" * 101}),
+        # Half a character: an answer that named it could not be written to the wire.
+        '{"type":"text","stream":"\\ud800"}',
+        '{"type":"text","stream":"a\\u0000b"}',
         json.dumps({"type": "ping", "pad": "x" * 5000}),
         b'{"type":"ping"}',
     ],

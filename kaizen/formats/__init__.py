@@ -1,0 +1,1 @@
+"""How are moments written where a page does not say it itself?"""

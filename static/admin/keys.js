@@ -1,0 +1,19 @@
+// The theme has things that only a pointer can press. They get a place in the tab order and their keys.
+
+addEventListener("DOMContentLoaded", () => {
+  for (const element of document.querySelectorAll("a[x-on\\:click]:not([href]), span[x-on\\:click], div[x-on\\:click]")) {
+    const bare = element.textContent.trim() !== "" && element.querySelector("a, button, input, select, textarea") === null;
+    if (!bare || element.closest("a[href], button, label") !== null) continue;
+    element.tabIndex = 0;
+    element.setAttribute("role", "button");
+    // A picture beside words is no part of the name; one that stands alone is all the name there is.
+    const pictures = [...element.querySelectorAll(".material-symbols-outlined")];
+    const pictured = pictures.map((picture) => picture.textContent.trim()).join("");
+    if (element.textContent.replace(/\s+/g, "") !== pictured) for (const picture of pictures) picture.setAttribute("aria-hidden", "true");
+    element.addEventListener("keydown", (event) => {
+      if (event.target !== element || (event.key !== "Enter" && event.key !== " ")) return;
+      event.preventDefault();
+      element.click();
+    });
+  }
+});
