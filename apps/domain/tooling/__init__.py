@@ -17,7 +17,7 @@ from apps.domain.tooling.descriptors import (
     project_schema,
 )
 from apps.domain.tooling.registry import NameTaken, Registry
-from apps.domain.tooling.results import ToolFailure, ToolOk, ToolResult
+from apps.domain.tooling.results import ToolFailure, ToolOk, ToolResult, usual_domain
 from apps.domain.tooling.specification import (
     DEFAULT_PAUSE_S,
     MAX_PAUSE_S,
@@ -34,6 +34,7 @@ from apps.domain.tooling.words import (
     EffectDomain,
     EffectKind,
     Family,
+    FaultDomain,
     Guard,
     Outcome,
     Reason,
@@ -61,6 +62,7 @@ __all__ = [
     "EffectDomain",
     "EffectKind",
     "Family",
+    "FaultDomain",
     "Guard",
     "NameTaken",
     "Outcome",
@@ -79,4 +81,5 @@ __all__ = [
     "descriptor_digest",
     "project_schema",
     "specify",
+    "usual_domain",
 ]
