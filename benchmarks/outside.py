@@ -28,6 +28,7 @@ from apps.domain.tooling import (
 from apps.sandbox.runner import ReplyKind, ToolReply
 from apps.tools import catalog, packaged
 from apps.tools.contract import CallContext, Tool
+from apps.tools.registry import BUILTIN_TOOLS
 
 FILE_VARIABLE = "KAIZEN_BENCHMARK_EFFECTS"
 WRITE = "send_letter"
@@ -85,7 +86,7 @@ def install(path: Path, *, seconds: float = 0.0) -> Effects:
         return ToolReply(ReplyKind.VALUE, value={"done": True})
 
     tools = {spec.name: Tool(spec, act) for spec in (_specification(WRITE), _specification(READ))}
-    replace(catalog, "BUILTIN_TOOLS", MappingProxyType({**catalog.BUILTIN_TOOLS, **tools}))
+    replace(catalog, "BUILTIN_TOOLS", MappingProxyType({**BUILTIN_TOOLS, **tools}))
     replace(packaged, "call_python_tool", in_sandbox)
     return effects
 

@@ -91,9 +91,13 @@ def _attack(attackers: list[Partner], attempts: int, found: Found) -> None:
     with ThreadPoolExecutor(len(attackers)) as together:
         for done in range(0, each, PIECE):
             count = min(PIECE, each - done)
-            for answer in together.map(lambda one: one.ask("attack", count=count), attackers):
+            for answer in together.map(_attack_with, attackers, [count] * len(attackers)):
                 found.add(answer)
             say(f"{found.tried.total()} attempts")
+
+
+def _attack_with(attacker: Partner, count: int) -> dict[str, Any]:
+    return attacker.ask("attack", count=count)
 
 
 def _race(attackers: list[Partner], count: int) -> None:

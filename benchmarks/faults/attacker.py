@@ -17,6 +17,7 @@ django.setup()
 
 from django.db import connection  # noqa: E402
 
+from apps.boundary.pipeline import execute_waiting  # noqa: E402
 from benchmarks.faults import authority, doors, receipts  # noqa: E402
 from benchmarks.faults.broken import break_the_receipt_check  # noqa: E402
 from benchmarks.faults.world import ATTEMPTS, Admitted, World  # noqa: E402
@@ -64,8 +65,6 @@ class Attacker:
 
     def race(self, calls: list[str], at: float) -> dict[str, Any]:
         """Execute calls in this order from one moment on, as the other process does."""
-        from apps.boundary.pipeline import execute_waiting
-
         time.sleep(max(0.0, at - time.time()))
         for call in calls:
             execute_waiting(call_id=call, executor=self.world.name)

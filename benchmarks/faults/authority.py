@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
@@ -24,7 +25,7 @@ from apps.packages.services import disable_package, enable_package
 from apps.rooms.services import close_room, invite, remove_participant
 from apps.runs.claims import claim_run, fenced, lock_call
 from apps.runs.models import Call, Run
-from apps.runs.services import lock_seat, start_run
+from apps.runs.services import finish_run, lock_seat, start_run
 from apps.tools.catalog import freeze_catalog, offered_tools
 from benchmarks.faults.world import EVERYTHING, Admitted, World, attempt
 from benchmarks.outside import READ, WRITE
@@ -34,19 +35,13 @@ NOTE = {"kind": "markdown", "body": "Nothing that may be kept."}
 
 def _propose_refused(world: World, run: Run, tool: str) -> None:
     """Propose a call that has to come back refused, and let a worker look at it all the same."""
-    arguments: dict[str, Any] = {}
-    if tool == "create_artifact":
-        call = _note(world, run)
-    else:
-        call = world.propose(run, tool, **arguments)
+    call = _note(world, run) if tool == "create_artifact" else world.propose(run, tool)
     if call.outcome == Outcome.OK.value or call.dispatched_at is not None:
         raise Admitted(f"{tool} is {call.state} {call.outcome}")
     world.must_not_run(call)
 
 
 def _note(world: World, run: Run) -> Call:
-    import json
-
     crossed = call_tool(
         run=run,
         name="create_artifact",
@@ -82,9 +77,7 @@ def a_member_has_left_the_room(world: World, chance: Random) -> None:
     opened = world.open(member=world.guest)
 
     def leave() -> None:
-        remove_participant(
-            room_id=world.room.pk, actor=world.member, username=world.guest.username
-        )
+        remove_participant(room_id=world.room.pk, actor=world.member, username=world.guest.username)
 
     try:
         _before_or_behind(world, chance, opened.run, leave, WRITE, READ, "create_artifact")
@@ -114,7 +107,7 @@ def an_account_was_switched_off(world: World, chance: Random) -> None:
 
 @attempt("narrowed ceiling")
 def the_ceiling_was_narrowed(world: World, chance: Random) -> None:
-    least = [Capability.AGENTS_READ.value] if hasattr(Capability, "AGENTS_READ") else []
+    least = [Capability.AGENTS_READ.value]
     opened = world.open()
     try:
         _before_or_behind(
@@ -129,9 +122,7 @@ def the_ceiling_was_narrowed(world: World, chance: Random) -> None:
             "create_artifact",
         )
     finally:
-        change_agent(
-            agent_id=world.agent.pk, actor=world.member, changes={"ceiling": EVERYTHING}
-        )
+        change_agent(agent_id=world.agent.pk, actor=world.member, changes={"ceiling": EVERYTHING})
         world.end(opened.run)
 
 
@@ -271,6 +262,8 @@ def the_contract_in_the_catalog_is_another(world: World, chance: Random) -> None
     world.forbid()
     call = world.approved(opened.run)
     run = Run.objects.get(pk=opened.run.pk)
+    if run.catalog is None:
+        raise Admitted("the run has no catalog")
     if chance.random() < 0.5:
         run.catalog["tools"][WRITE]["digest"] = f"sha256:{chance.getrandbits(256):064x}"
     else:
@@ -291,8 +284,6 @@ def an_overtaken_worker_goes_on(world: World, chance: Random) -> None:
     world.must_refuse(lambda: _turn(world, run, old), "stale_fence")
     stop_run(run_id=run.pk, member=world.member)
     with transaction.atomic(), fenced(run_id=run.pk, fence=new) as locked:
-        from apps.runs.services import finish_run
-
         finish_run(run=locked, outcome=Run.Outcome.STOPPED)
 
 
@@ -303,8 +294,6 @@ def a_worker_guesses_a_fence(world: World, chance: Random) -> None:
     guess = fence + chance.choice([-1, 1, 2, 1000])
     world.must_refuse(lambda: _turn(world, run, guess), "stale_fence")
     with fenced(run_id=run.pk, fence=fence) as locked:
-        from apps.runs.services import finish_run
-
         finish_run(run=locked, outcome=Run.Outcome.STOPPED)
 
 
@@ -328,8 +317,6 @@ def _claimed(world: World) -> tuple[Run, int]:
 
 def _turn(world: World, run: Run, fence: int) -> None:
     """What a worker does with a call that its model asked for."""
-    import json
-
     with fenced(run_id=run.pk, fence=fence) as locked:
         call = propose(
             run=locked,

@@ -10,6 +10,6 @@ from kaizen.asgi import application
 __all__ = ["application"]
 
 # After the settings stand, which the line above saw to.
-from benchmarks.outside import FILE_VARIABLE, install  # noqa: E402
+from benchmarks.outside import FILE_VARIABLE, install
 
 install(Path(os.environ[FILE_VARIABLE]))
