@@ -18,14 +18,15 @@ django.setup()
 from django.db import connection  # noqa: E402
 
 from apps.boundary.pipeline import execute_waiting  # noqa: E402
-from benchmarks.faults import authority, doors, receipts  # noqa: E402
+from benchmarks.faults import authority, doors, receipts, siege  # noqa: E402
 from benchmarks.faults.broken import break_the_receipt_check  # noqa: E402
 from benchmarks.faults.world import ATTEMPTS, Admitted, World  # noqa: E402
 from benchmarks.outside import FILE_VARIABLE, install  # noqa: E402
 
-__all__ = ["authority", "doors", "receipts"]
+__all__ = ["authority", "doors", "receipts", "siege"]
 
 TOLD = 5
+SIEGES = 5
 
 
 class Attacker:
@@ -34,15 +35,16 @@ class Attacker:
     def __init__(self, world: World, seed: int) -> None:
         self.world = world
         self.chance = Random(seed)
-        # One bag of all, so that each kind is tried as often as it has ways.
+        # One bag of all, so that each kind is tried as often as it has ways; a siege is many.
         self.bag = [(kind, one) for kind, ways in ATTEMPTS.items() for one in ways]
+        self.bag += [("allowed", siege.a_call_under_siege)] * SIEGES
 
     def attack(self, count: int) -> dict[str, Any]:
         """Make so many attempts."""
-        tried: Counter[str] = Counter()
+        tried = self.world.tried = Counter()
         seen: Counter[str] = Counter()
         examples: list[str] = []
-        for _ in range(count):
+        while tried.total() < count:
             kind, one = self.chance.choice(self.bag)
             tried[kind] += 1
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -44,6 +45,7 @@ class World:
         self.web = web
         self._numbers = itertools.count(1)
         self.mark = ""
+        self.tried: Counter[str] = Counter()
         self.member = self._person("member")
         self.guest = self._person("guest")
         self.stranger = self._person("stranger")
