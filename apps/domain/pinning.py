@@ -86,7 +86,7 @@ def refusal_of(names: Iterable[str]) -> str:
 
 
 def check_pins(spec: Specification, pins: Pins) -> None:
-    """Refuse to pin what the tool does not have, what it would not take, or what cannot be hidden."""
+    """Refuse to pin what the tool has not, what it would not take, or what cannot be hidden."""
     values = pins.values
     if len(values) > MAX_PINNED:
         raise BadPin("", f"At most {MAX_PINNED} arguments of a tool can be pinned.")

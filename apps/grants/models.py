@@ -143,7 +143,9 @@ class ToolChoice(Stamped):
     class Meta:
         default_permissions = ()
         constraints = [
-            models.UniqueConstraint(fields=["room", "agent", "member"], name="tool_choices_one_each")
+            models.UniqueConstraint(
+                fields=["room", "agent", "member"], name="tool_choices_one_each"
+            )
         ]
 
     def __str__(self) -> str:

@@ -90,7 +90,7 @@ def test_a_node_that_cannot_be_read_shuts_what_hangs_beneath_it_and_nothing_else
     elsewhere = torn.standing(("kaizen", "artifacts", "create_artifact"))
     assert elsewhere.allowed is (node != ROOT)
     # Saying it anew mends it.
-    assert torn.changed({node: UNSET}).standing(TOOL).allowed
+    assert torn.changed({node: ALLOWED}).standing(TOOL).allowed
 
 
 def test_root_and_source_answer_only_whether_they_are_open() -> None:
@@ -120,7 +120,9 @@ trees = st.builds(
 
 @given(trees, endpoints, paths)
 @settings(deadline=None, max_examples=500)
-def test_disabling_any_node_never_admits_anything(given_tree: PolicyTree, tool: Path, node: Path) -> None:
+def test_disabling_any_node_never_admits_anything(
+    given_tree: PolicyTree, tool: Path, node: Path
+) -> None:
     if node not in given_tree.unreadable:
         tighter = given_tree.changed({node: DISABLED})
         assert tighter.standing(tool).allowed <= given_tree.standing(tool).allowed
