@@ -328,9 +328,11 @@ def test_a_call_goes_ahead_only_with_every_authority(spec: Specification, facts:
     assert spec.capability in (facts.agent_ceiling or ())
     assert spec.capability in (facts.member_permissions or ())
     assert facts.room_closed is False
-    assert facts.policy_tree is not None and facts.policy_tree.allows(spec)
+    assert facts.policy_tree is not None
+    assert facts.policy_tree.allows(spec)
     for narrowing in (facts.run_selection, facts.member_choice):
-        assert narrowing is not None and narrowing.holds("tool")
+        assert narrowing is not None
+        assert narrowing.holds("tool")
 
 
 @given(st.sampled_from(TOOLS), facts_of)
