@@ -8,7 +8,7 @@ from apps.domain.tooling.descriptors import (
     project_schema,
 )
 from apps.domain.tooling.registry import NameTaken, Registry
-from apps.domain.tooling.results import ToolFailure, ToolOk, ToolResult
+from apps.domain.tooling.results import ToolFailure, ToolOk, ToolResult, usual_domain
 from apps.domain.tooling.specification import (
     DEFAULT_ARGUMENT_CAP,
     DEFAULT_TIMEOUT_S,
@@ -27,6 +27,7 @@ from apps.domain.tooling.words import (
     Effect,
     EffectDomain,
     EffectKind,
+    FaultDomain,
     Guard,
     Outcome,
     Reason,
@@ -51,6 +52,7 @@ __all__ = [
     "Effect",
     "EffectDomain",
     "EffectKind",
+    "FaultDomain",
     "Guard",
     "NameTaken",
     "Outcome",
@@ -67,4 +69,5 @@ __all__ = [
     "descriptor_digest",
     "project_schema",
     "specify",
+    "usual_domain",
 ]

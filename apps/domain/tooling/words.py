@@ -112,6 +112,20 @@ class Outcome(StrEnum):
     AMBIGUOUS = "ambiguous"
 
 
+class FaultDomain(StrEnum):
+    """Whose failure it was: what answers for it, and so what may be learned from it."""
+
+    TOOL = "tool"
+    CALLER = "caller"
+    BOUNDARY = "boundary"
+    DEPENDENCY = "dependency"
+
+    @property
+    def counts_against_tool(self) -> bool:
+        """Tell whether the tool could not do its job, rather than doing it and saying no."""
+        return self in (FaultDomain.TOOL, FaultDomain.DEPENDENCY)
+
+
 class Reason(StrEnum):
     """Why a call failed or was refused: stable codes for models, clients and metrics."""
 
@@ -140,3 +154,7 @@ class Reason(StrEnum):
     INTERRUPTED = "interrupted"
     OUTCOME_UNKNOWN = "outcome_unknown"
     LIMIT_EXCEEDED = "limit_exceeded"
+    REPORTED_FAILURE = "reported_failure"
+    REPEATED_FAILURE = "repeated_failure"
+    TOOL_CUT_OFF = "tool_cut_off"
+    QUOTA_EXCEEDED = "quota_exceeded"
