@@ -1,7 +1,10 @@
+import json
+from dataclasses import FrozenInstanceError, fields
 from typing import Any
 
 import pytest
 
+from apps.domain.schemas import DRAFT_7
 from apps.domain.tooling import (
     BadSpecification,
     Capability,
@@ -11,8 +14,11 @@ from apps.domain.tooling import (
     Effect,
     EffectDomain,
     EffectKind,
+    Family,
     Guard,
     NameTaken,
+    Pauses,
+    Provenance,
     Registry,
     RepeatPolicy,
     Risk,
@@ -55,6 +61,11 @@ READ: dict[str, Any] = {
     "capability": Capability.ARTIFACTS_READ,
     "collaboration": CollaborationClass.ACTOR_BOUND_READ,
 }
+OUTSIDE: dict[str, Any] = {
+    "guard": Guard.EXTERNAL,
+    "effect_domain": EffectDomain.EXTERNAL,
+    "later": True,
+}
 WRITES = (DeclaredEffect(EffectKind.WRITES, "notes"),)
 DERIVED = (DeclaredEffect(EffectKind.WRITES, "derived:index"),)
 
@@ -72,6 +83,11 @@ DERIVED = (DeclaredEffect(EffectKind.WRITES, "derived:index"),)
         {"guard": Guard.EXTERNAL, "effect_domain": EffectDomain.EXTERNAL, "later": True},
         {"guard": Guard.ISOLATED, "effect_domain": EffectDomain.EXTERNAL, "later": True},
         {"output_schema": {"type": "string"}, "risk": "high"},
+        {"surface": "notes", "intent_hints": ("note this down",), "retry_safe": True},
+        {"needs_approval_when_unattended": True, "outside_data": True},
+        {**OUTSIDE, "uses_connection": True},
+        {**OUTSIDE, "pauses": Pauses()},
+        {**OUTSIDE, "pauses": Pauses(default_s=60, most_s=3600)},
     ],
 )
 def test_an_honest_declaration_is_accepted(changes: dict[str, Any]) -> None:
@@ -123,6 +139,28 @@ def test_an_honest_declaration_is_accepted(changes: dict[str, Any]) -> None:
         ({**READ, "collaboration": CollaborationClass.ACTOR_BOUND_WRITE}, "collaboration"),
         ({"side_effects": (DeclaredEffect(EffectKind.WRITES, ""),)}, "side_effects"),
         ({"side_effects": WRITES * 33}, "side_effects"),
+        ({"side_effects": ("writes",)}, "side_effects"),
+        ({"aliases": "note"}, "aliases"),
+        ({"aliases": tuple(f"a{n}" for n in range(17))}, "aliases"),
+        ({"name": 7}, "name"),
+        ({"later": "no"}, "later"),
+        ({"argument_cap": True}, "argument_cap"),
+        ({"timeout_s": "30"}, "timeout_s"),
+        ({"previewed_argument": 1}, "previewed_argument"),
+        ({"family": "strangers"}, "family"),
+        ({"surface": "My notes"}, "surface"),
+        ({"surface": "n" * 65}, "surface"),
+        ({"intent_hints": ("two\nlines",)}, "intent_hints"),
+        ({"intent_hints": ("hint",) * 17}, "intent_hints"),
+        ({"dialect": DRAFT_7}, "dialect"),
+        ({"dialect": "https://example.test/schema"}, "dialect"),
+        ({"effect": Effect.SENSITIVE, "retry_safe": True}, "retry_safe"),
+        ({"uses_connection": True}, "uses_connection"),
+        ({"pauses": Pauses()}, "pauses"),
+        ({**OUTSIDE, "pauses": 60}, "pauses"),
+        ({**OUTSIDE, "pauses": Pauses(default_s=0)}, "pauses"),
+        ({**OUTSIDE, "pauses": Pauses(default_s=60, most_s=59)}, "pauses"),
+        ({**OUTSIDE, "pauses": Pauses(most_s=24 * 24 * 3600 + 1)}, "pauses"),
     ],
 )
 def test_a_false_declaration_is_refused_by_field(changes: dict[str, Any], field: str) -> None:
@@ -130,6 +168,40 @@ def test_a_false_declaration_is_refused_by_field(changes: dict[str, Any], field:
         make(**changes)
     assert caught.value.field == field
     assert len(str(caught.value)) < 500
+
+
+def test_a_declaration_says_where_it_comes_from_and_where_it_stands() -> None:
+    spec = make(source="package:pen@2.0.0", version="2.0.0", family="packages", surface="pen")
+    assert spec.provenance == Provenance("package:pen@2.0.0", "2.0.0")
+    assert (spec.source, spec.version) == ("package:pen@2.0.0", "2.0.0")
+    assert (spec.family, spec.surface, spec.name) == (Family.PACKAGES, "pen", "create_note")
+    assert (make().family, make().surface) == (Family.KAIZEN, "artifacts")
+
+
+def test_the_whole_declaration_is_json_and_every_field_of_it_counts() -> None:
+    spec = make(**OUTSIDE, pauses=Pauses(), side_effects=WRITES, intent_hints=("note",))
+    raw = spec.as_dict()
+    assert json.loads(json.dumps(raw)) == raw
+    stored = {field.name for field in fields(spec)} - {"input_text", "output_text", "provenance"}
+    assert set(raw) == stored | {"input_schema", "output_schema", "source", "version"}
+    assert raw["pauses"] == {"default_s": 24 * 3600, "most_s": 24 * 24 * 3600}
+    for changes in ({"pauses": None}, {"retry_safe": True}, {"surface": "notes"}, {"version": "2"}):
+        words = {**OUTSIDE, "pauses": Pauses(), "side_effects": WRITES, "intent_hints": ("note",)}
+        assert make(**{**words, **changes}).digest != spec.digest
+
+
+def test_only_a_tool_of_an_mcp_server_speaks_an_older_dialect() -> None:
+    old = {"type": "object", "dependencies": {"a": ["b"]}}
+    spec = make(family=Family.MCP, dialect=DRAFT_7, input_schema=old)
+    assert spec.argument_errors({"a": 1})
+    assert spec.argument_errors({"a": 1, "b": 2}) == []
+    with pytest.raises(BadSpecification):
+        make(input_schema=old)
+
+
+def test_a_specification_never_changes() -> None:
+    with pytest.raises(FrozenInstanceError):
+        make().name = "another"  # type: ignore[misc]
 
 
 def test_schemas_are_handed_out_as_copies() -> None:

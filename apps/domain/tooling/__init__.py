@@ -1,5 +1,14 @@
 """What a tool is: its specification, what a model sees of it, and what a call may come to."""
 
+from apps.domain.tooling.declaring import (
+    DEFAULT_ARGUMENT_CAP,
+    DEFAULT_TIMEOUT_S,
+    DERIVED,
+    MAX_ARGUMENT_CAP,
+    MAX_TIMEOUT_S,
+    BadSpecification,
+    specify,
+)
 from apps.domain.tooling.descriptors import (
     PROJECTED_BOUND,
     Descriptor,
@@ -10,15 +19,12 @@ from apps.domain.tooling.descriptors import (
 from apps.domain.tooling.registry import NameTaken, Registry
 from apps.domain.tooling.results import ToolFailure, ToolOk, ToolResult, usual_domain
 from apps.domain.tooling.specification import (
-    DEFAULT_ARGUMENT_CAP,
-    DEFAULT_TIMEOUT_S,
-    DERIVED,
-    MAX_ARGUMENT_CAP,
-    MAX_TIMEOUT_S,
-    BadSpecification,
+    DEFAULT_PAUSE_S,
+    MAX_PAUSE_S,
     DeclaredEffect,
+    Pauses,
+    Provenance,
     Specification,
-    specify,
 )
 from apps.domain.tooling.words import (
     CallState,
@@ -27,6 +33,7 @@ from apps.domain.tooling.words import (
     Effect,
     EffectDomain,
     EffectKind,
+    Family,
     FaultDomain,
     Guard,
     Outcome,
@@ -38,9 +45,11 @@ from apps.domain.tooling.words import (
 
 __all__ = [
     "DEFAULT_ARGUMENT_CAP",
+    "DEFAULT_PAUSE_S",
     "DEFAULT_TIMEOUT_S",
     "DERIVED",
     "MAX_ARGUMENT_CAP",
+    "MAX_PAUSE_S",
     "MAX_TIMEOUT_S",
     "PROJECTED_BOUND",
     "BadSpecification",
@@ -52,10 +61,13 @@ __all__ = [
     "Effect",
     "EffectDomain",
     "EffectKind",
+    "Family",
     "FaultDomain",
     "Guard",
     "NameTaken",
     "Outcome",
+    "Pauses",
+    "Provenance",
     "Reason",
     "Registry",
     "RepeatPolicy",

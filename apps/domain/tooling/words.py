@@ -51,6 +51,14 @@ class CollaborationClass(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Family(StrEnum):
+    """Whose tool it is: our own, of an admitted package, or of an MCP server."""
+
+    KAIZEN = "kaizen"
+    PACKAGES = "packages"
+    MCP = "mcp"
+
+
 class Capability(StrEnum):
     """What an agent's ceiling is made of, and what a member's permissions are compared with."""
 
