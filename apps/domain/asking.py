@@ -10,9 +10,8 @@ from enum import StrEnum
 from typing import Final
 
 from apps.domain.tooling.specification import Specification
-from apps.domain.tooling.words import Effect, Guard
+from apps.domain.tooling.words import Effect, Family, Guard
 
-PACKAGES: Final = "packages"
 MAIL: Final = "mail"
 
 
@@ -99,7 +98,7 @@ class AskRule:
         return all(
             wanted in ("", actual)
             for wanted, actual in (
-                (self.family, spec.family),
+                (self.family, spec.family.value),
                 (self.surface, spec.surface),
                 (self.tool, spec.name),
             )
@@ -123,7 +122,9 @@ def ask_policy(spec: Specification, rules: Iterable[AskRule]) -> AskPolicy:
     asked = [rule.second for rule in covering if _counts(rule.second_for, spec)]
     times = [rule.expires_after_s for rule in covering if rule.expires_after_s is not None]
     return AskPolicy(
-        floor=max((rule.floor for rule in covering), key=_STRICTNESS.__getitem__, default=Floor()),
+        floor=max(
+            (rule.floor for rule in covering), key=_STRICTNESS.__getitem__, default=Floor.NONE
+        ),
         never_allowed=True in said and False not in said,
         second=max(asked, key=_SECONDS.__getitem__, default=Second.NOBODY),
         expires_after_s=min(times, default=None),
@@ -176,7 +177,7 @@ def declared_mode(spec: Specification) -> ApprovalMode:
         return ApprovalMode.PASS
     if spec.guard is Guard.MEMBER_STORE:
         return ApprovalMode.WRITE_GUARD
-    if spec.family == PACKAGES:
+    if spec.family is Family.PACKAGES:
         # A package says what it changes, or says nothing and counts as changing something.
         return ApprovalMode.ASK_FIRST_TIME
     return ApprovalMode.ASK_EVERY_TIME
@@ -205,7 +206,6 @@ def approval_mode(spec: Specification, asking: Asking | None = None) -> Resolved
         spec.effect is not Effect.SENSITIVE
         and facts.policy.floor is not Floor.ALWAYS
         and facts.member_mode is not MemberMode.ALWAYS
-        and not facts.unattended
     )
     if facts.remembered and may_remember:
         return Resolved(mode, waived=Waived.FIRST_USE)
@@ -217,6 +217,11 @@ def asks_unattended(spec: Specification, trigger: str) -> bool:
     if spec.needs_approval_when_unattended or spec.uses_connection:
         return True
     return trigger == MAIL and spec.effect is not Effect.READ
+
+
+def satisfies(given: Second, asked: Second) -> bool:
+    """Tell whether a second yes that was given under one rule is enough for another."""
+    return _SECONDS[given] >= _SECONDS[asked]
 
 
 def may_ask(spec: Specification, asking: Asking | None = None) -> bool:
@@ -245,7 +250,11 @@ def _chosen(spec: Specification, facts: Asking) -> tuple[ApprovalMode, str, Waiv
     declared = declared_mode(spec)
     match facts.member_mode:
         case MemberMode.ALWAYS:
-            return ApprovalMode.ASK_EVERY_TIME, "You chose to be asked about every call.", Waived.NOT
+            return (
+                ApprovalMode.ASK_EVERY_TIME,
+                "You chose to be asked about every call.",
+                Waived.NOT,
+            )
         case MemberMode.FIRST_USE if spec.effect is Effect.WRITE:
             why = "You chose to be asked the first time that something is changed."
             return ApprovalMode.ASK_FIRST_TIME, why, Waived.NOT

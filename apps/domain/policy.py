@@ -9,24 +9,22 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from apps.domain.asking import (
+    ApprovalMode,
+    Asking,
+    Resolved,
+    Second,
+    Waived,
+    approval_mode,
+    satisfies,
+)
 from apps.domain.tooling.specification import Specification
 from apps.domain.tooling.words import (
     Capability,
     CollaborationClass,
-    Effect,
-    Guard,
     Reason,
     RepeatPolicy,
 )
-
-
-class ApprovalMode(StrEnum):
-    """What stands between a permitted call and its effect."""
-
-    PASS = "pass"  # noqa: S105 - a mode, not a password
-    WRITE_GUARD = "write_guard"
-    LEASE = "lease"
-    ASK_EVERY_TIME = "ask_every_time"
 
 
 class ReceiptState(StrEnum):
@@ -71,7 +69,11 @@ class Facts:
     fence_ok: bool | None
     stop_requested: bool | None
     policy_tree: PolicyTree | None = field(default_factory=PolicyTree)
+    # What the member wants, what the rules ask for, and what was allowed before.
+    asking: Asking | None = field(default_factory=Asking)
     approval: ReceiptState | None = None
+    # Under which rule somebody gave the second yes that this call's receipt holds.
+    seconded: Second = Second.NOBODY
     # The id of an earlier identical write of this turn that succeeded and was answered.
     repeat_of: str | None = None
 
@@ -82,6 +84,8 @@ class Admit:
 
     mode: ApprovalMode
     rule: str
+    # Why a call that would have asked passed without a question.
+    waived: Waived = Waived.NOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,10 @@ class Ask:
     mode: ApprovalMode
     why: str
     rule: str
+    second: Second = Second.NOBODY
+    # Whether the one who is asked may allow exactly this call from now on.
+    may_remember: bool = False
+    expires_after_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,25 +134,9 @@ def decide(spec: Specification, facts: Facts) -> Verdict:
         verdict = rule.ask(spec, facts, rule.name)
         if verdict is not None:
             return verdict
-    return Admit(approval_mode(spec), "nothing_refuses")
-
-
-def approval_mode(spec: Specification) -> ApprovalMode:
-    """Return what stands before a tool's effect by default, from its guard and its effect."""
-    if spec.effect is Effect.SENSITIVE:
-        return ApprovalMode.ASK_EVERY_TIME
-    if spec.guard is Guard.ISOLATED:
-        return ApprovalMode.LEASE
-    if spec.effect is Effect.READ:
-        return ApprovalMode.PASS
-    if spec.guard is Guard.MEMBER_STORE:
-        return ApprovalMode.WRITE_GUARD
-    return ApprovalMode.ASK_EVERY_TIME
-
-
-def may_ask(spec: Specification) -> bool:
-    """Tell whether a call of this tool may need a person's yes, so that nothing previews before."""
-    return approval_mode(spec) is ApprovalMode.ASK_EVERY_TIME
+    resolved = approval_mode(spec, facts.asking)
+    waived = Waived.NOT if facts.approval is ReceiptState.APPROVED else resolved.waived
+    return Admit(resolved.mode, "nothing_refuses", waived)
 
 
 def needs_grant(spec: Specification) -> bool:
@@ -255,16 +247,33 @@ def _receipt_is_alive(spec: Specification, facts: Facts, rule: str) -> Verdict |
 
 
 def _somebody_said_yes(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
-    mode = approval_mode(spec)
+    if facts.asking is None:
+        return Refuse(
+            Reason.PERMISSION_DENIED, "Who has to be asked could not be established.", rule
+        )
+    resolved = approval_mode(spec, facts.asking)
     if facts.approval is ReceiptState.APPROVED:
-        return None
+        if satisfies(facts.seconded, resolved.second):
+            return None
+        return Refuse(
+            Reason.APPROVAL_DENIED, "The rules now ask for a second yes, and one was given.", rule
+        )
     if facts.approval is ReceiptState.PENDING:
-        return Ask(mode, "The question was asked and has not been answered yet.", rule)
-    if mode is not ApprovalMode.ASK_EVERY_TIME:
+        return _ask(resolved, facts, "The question was asked and has not been answered yet.", rule)
+    if not resolved.mode.asks or resolved.waived is not Waived.NOT:
         return None
-    if spec.effect is Effect.SENSITIVE:
-        return Ask(mode, "Sensitive tools ask every time.", rule)
-    return Ask(mode, "Nothing promises that the tool changes nothing, so it asks every time.", rule)
+    return _ask(resolved, facts, resolved.why, rule)
+
+
+def _ask(resolved: Resolved, facts: Facts, why: str, rule: str) -> Ask:
+    return Ask(
+        resolved.mode,
+        why,
+        rule,
+        resolved.second,
+        resolved.may_remember,
+        None if facts.asking is None else facts.asking.policy.expires_after_s,
+    )
 
 
 # The order is part of the contract: what ends everything comes first, then who, then what,

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apps.domain.asking import ApprovalMode, approval_mode, may_ask
 from apps.domain.policy import (
     RULES,
     Admit,
-    ApprovalMode,
     Ask,
     Facts,
     PolicyTree,
@@ -16,9 +16,7 @@ from apps.domain.policy import (
     Refuse,
     Repeat,
     Verdict,
-    approval_mode,
     decide,
-    may_ask,
 )
 from apps.domain.tooling import (
     Capability,
@@ -110,10 +108,10 @@ FACTS = Facts(
 def test_the_guard_decides_what_stands_before_an_effect(
     spec: Specification, mode: ApprovalMode
 ) -> None:
-    assert approval_mode(spec) is mode
-    assert may_ask(spec) is (mode is ApprovalMode.ASK_EVERY_TIME)
+    assert approval_mode(spec).mode is mode
+    assert may_ask(spec) is mode.asks
     verdict = decide(spec, FACTS)
-    if mode is ApprovalMode.ASK_EVERY_TIME:
+    if mode.asks:
         assert isinstance(verdict, Ask)
         assert verdict.rule == "somebody_said_yes"
         yes = decide(spec, replace(FACTS, approval=ReceiptState.APPROVED))

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 
 from apps.core.models import Stamped
-from apps.domain.asking import Second, Waived
+from apps.domain.asking import ApprovalMode, Second, Waived
 from apps.runs.models import Call, Run
 
 
@@ -20,6 +20,10 @@ class ApprovalRequest(Stamped):
         REPLACED = "replaced", "Changed"
         EXPIRED = "expired", "Expired"
         WITHDRAWN = "withdrawn", "Withdrawn"
+
+    class Mode(models.TextChoices):
+        FIRST_TIME = ApprovalMode.ASK_FIRST_TIME.value, "On first use"
+        EVERY_TIME = ApprovalMode.ASK_EVERY_TIME.value, "Every time"
 
     class Second(models.TextChoices):
         NOBODY = Second.NOBODY.value, "Nobody else"
@@ -36,6 +40,7 @@ class ApprovalRequest(Stamped):
     # What besides the arguments a yes is bound to: the digest of a preview, or nothing.
     binding = models.CharField(max_length=71, blank=True)
     why = models.CharField(max_length=300, blank=True)
+    mode = models.CharField(max_length=20, choices=Mode.choices, default=Mode.EVERY_TIME)
     second = models.CharField(max_length=14, choices=Second.choices, blank=True)
     may_remember = models.BooleanField(default=False)
     # A call whose arguments a person proposed stands in for the one that the model proposed.

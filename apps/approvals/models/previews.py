@@ -22,9 +22,7 @@ class Preview(Stamped):
         FAILED = "failed", "Failed before anything was done"
         AMBIGUOUS = "ambiguous", "Outcome unknown"
 
-    member = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+"
-    )
+    member = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="previews")
     operation = models.CharField(max_length=200)
     request_digest = models.CharField(max_length=71)

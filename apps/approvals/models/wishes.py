@@ -54,9 +54,7 @@ class ModeChoice(Stamped):
 class Remembered(Stamped):
     """An exact call that a member allowed once for all in a room."""
 
-    member = models.ForeignKey(
-        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+"
-    )
+    member = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     room = models.ForeignKey(Room, on_delete=models.CASCADE, related_name="+")
     tool = models.CharField(max_length=64)
     arguments_digest = models.CharField(max_length=71)

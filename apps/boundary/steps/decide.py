@@ -9,7 +9,9 @@ from __future__ import annotations
 from apps.accounts.capabilities import capabilities_of
 from apps.accounts.permissions import Permission, may
 from apps.approvals.models import ApprovalRequest, Receipt
+from apps.approvals.wishes import asking_of
 from apps.boundary.crossing import Crossing
+from apps.domain.asking import Second
 from apps.domain.policy import Facts, ReceiptState, Refuse, Verdict, decide, needs_grant
 from apps.domain.tooling import (
     CallState,
@@ -36,6 +38,7 @@ def judge(crossing: Crossing) -> Verdict:
 
 def _facts(crossing: Crossing, spec: Specification) -> Facts:
     run, call = crossing.run, crossing.call
+    approval, seconded = _approval(call)
     frozen = (run.catalog or {}).get("tools", {}).get(call.tool)
     return Facts(
         member_active=run.member.is_active,
@@ -55,7 +58,9 @@ def _facts(crossing: Crossing, spec: Specification) -> Facts:
         # The lock was taken through the fence, or the call has its own executor's claim.
         fence_ok=True,
         stop_requested=run.stop_requested_at is not None,
-        approval=_approval(call),
+        asking=asking_of(run, call, spec),
+        approval=approval,
+        seconded=seconded,
         repeat_of=_earlier_success(call, spec),
     )
 
@@ -69,23 +74,28 @@ def _actor_is_alone(run: Run, spec: Specification) -> bool | None:
     return not others.exists()
 
 
-def _approval(call: Call) -> ReceiptState | None:
+def _approval(call: Call) -> tuple[ReceiptState | None, Second]:
+    """Return what became of the question about this call, and which second yes it holds."""
     if not call.needs_receipt:
-        return None
-    request = ApprovalRequest.objects.filter(call=call).first()
+        return None, Second.NOBODY
+    request = ApprovalRequest.objects.select_related("receipt").filter(call=call).first()
     if request is None:
-        return None
+        return None, Second.NOBODY
     if request.state == ApprovalRequest.State.APPROVED:
-        receipt = Receipt.objects.filter(call=call).first()
+        receipt: Receipt | None = getattr(request, "receipt", None)
         if receipt is None or receipt.arguments_digest != call.arguments_digest:
-            return ReceiptState.FOREIGN
-        return ReceiptState.APPROVED if receipt.spent_at is None else ReceiptState.SPENT
+            return ReceiptState.FOREIGN, Second.NOBODY
+        if receipt.spent_at is not None:
+            return ReceiptState.SPENT, Second.NOBODY
+        seconded = receipt.seconded_by_id is not None
+        return ReceiptState.APPROVED, Second(request.second) if seconded else Second.NOBODY
     return {
         ApprovalRequest.State.PENDING: ReceiptState.PENDING,
         ApprovalRequest.State.DENIED: ReceiptState.DENIED,
+        ApprovalRequest.State.REPLACED: ReceiptState.DENIED,
         ApprovalRequest.State.EXPIRED: ReceiptState.EXPIRED,
         ApprovalRequest.State.WITHDRAWN: ReceiptState.EXPIRED,
-    }[ApprovalRequest.State(request.state)]
+    }[ApprovalRequest.State(request.state)], Second.NOBODY
 
 
 def _earlier_success(call: Call, spec: Specification) -> str | None:
