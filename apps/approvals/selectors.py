@@ -10,7 +10,7 @@ from apps.accounts.models import User
 from apps.accounts.permissions import Permission, held, may
 from apps.approvals.errors import RequestNotFound
 from apps.approvals.models import Answer, ApprovalRequest
-from apps.domain.asking import Second
+from apps.domain.policy.modes import Second
 from apps.rooms.models import Room
 
 

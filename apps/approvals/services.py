@@ -24,7 +24,7 @@ from apps.approvals.errors import (
 from apps.approvals.models import Answer, ApprovalRequest, Receipt, Waiver
 from apps.approvals.selectors import may_second
 from apps.audit.services import SYSTEM, Keyed, record
-from apps.domain.asking import ApprovalMode, Second, Waived
+from apps.domain.policy.modes import ApprovalMode, Second, Waived
 from apps.runs.models import Call
 
 ASK_FOR = timedelta(hours=24)

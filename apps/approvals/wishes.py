@@ -1,17 +1,18 @@
 """What was decided before a call is made? Modes of members, rules, allow-lists, exact calls.
 
-Everything is read anew at each call, in one statement: an answer that is remembered anywhere else
-would outlive its withdrawal.
+Everything is read anew at each call, mostly along with what is read anyway: an answer that is kept
+anywhere else would outlive its withdrawal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, JSONObject
 
 from apps.accounts.models import User
@@ -27,46 +28,44 @@ from apps.approvals.models import (
 )
 from apps.audit.services import record
 from apps.core.errors import NotFound
-from apps.domain.asking import Asking, AskRule, Floor, MemberMode, Scope, Second, ask_policy
+from apps.domain.policy import (
+    Asking,
+    AskRule,
+    Floor,
+    MemberMode,
+    Scope,
+    Second,
+    approval_mode,
+    ask_policy,
+    asks_unattended,
+)
 from apps.domain.tooling import Specification
 from apps.rooms.selectors import visible_room
-from apps.runs.models import Call, Run
+from apps.runs.models import Call, Run, Seat
 
 MAX_ANCESTORS = 16
 
 
-def asking_of(run: Run, call: Call, spec: Specification) -> Asking:
-    """Read what a question about one call rests on, in one statement."""
-    row = (
-        Run.objects.filter(pk=run.pk)
-        .order_by()
-        .annotate(
-            _mode=_mode(),
-            _rules=_rules(
-                Q(family__in=("", spec.family.value))
-                & Q(surface__in=("", spec.surface))
-                & Q(tool__in=("", spec.name))
-            ),
-            _remembered=Exists(
-                Remembered.objects.filter(
-                    member=OuterRef("member"),
-                    room=OuterRef("room"),
-                    tool=call.tool,
-                    arguments_digest=call.arguments_digest,
-                    descriptor_digest=call.descriptor_digest,
-                )
-            ),
-        )
-        .values("_mode", "_rules", "_remembered", "trigger")
-        .get()
+@dataclass(frozen=True, slots=True)
+class RunAsking:
+    """What a run's member chose and what rules there are, as they were read with the run."""
+
+    mode: str
+    rules: Sequence[Any]
+
+
+def asking_of(run: Run, call: Call, spec: Specification, read: RunAsking) -> Asking:
+    """Return what a question about one call rests on; more is read only where it may ask."""
+    asking = Asking(
+        member_mode=MemberMode(read.mode),
+        policy=ask_policy(spec, _parsed(read.rules)),
+        trigger=run.trigger,
     )
-    return Asking(
-        member_mode=MemberMode(row["_mode"]),
-        policy=ask_policy(spec, _parsed(row["_rules"])),
-        trigger=row["trigger"],
-        allowed_unattended=run.unattended and _allowed_unattended(run, spec.name),
-        remembered=row["_remembered"],
-    )
+    if run.unattended and asks_unattended(spec, run.trigger):
+        return replace(asking, allowed_unattended=_allowed_unattended(run, spec.name))
+    if approval_mode(spec, asking).may_remember:
+        return replace(asking, remembered=_is_remembered(run, call))
+    return asking
 
 
 def asking_of_all(run: Run, specs: Iterable[Specification]) -> dict[str, Asking]:
@@ -74,7 +73,7 @@ def asking_of_all(run: Run, specs: Iterable[Specification]) -> dict[str, Asking]
     row = (
         Run.objects.filter(pk=run.pk)
         .order_by()
-        .annotate(_mode=_mode(), _rules=_rules(Q()))
+        .annotate(_mode=chosen_mode(), _rules=_rules(Q()))
         .values("_mode", "_rules", "trigger")
         .get()
     )
@@ -115,11 +114,11 @@ def choose_mode(
     *, member: User, mode: str, room_id: Any = None, agent_slug: str = ""
 ) -> ModeChoice:
     """Let a member say how they want to be asked: in general, or by one agent in one room."""
-    agent = _seated(member, room_id, agent_slug) if agent_slug else None
+    seat = _seat(member, room_id, agent_slug) if agent_slug else None
     chosen, _ = ModeChoice.objects.update_or_create(
         member=member,
-        agent=agent,
-        room_id=room_id if agent is not None else None,
+        agent=None if seat is None else seat.agent,
+        room=None if seat is None else seat.room,
         defaults={"mode": MemberMode(mode).value},
     )
     record(
@@ -136,7 +135,7 @@ def forget_mode(*, member: User, room_id: Any = None, agent_slug: str = "") -> N
     """Let the more general choice count again."""
     found = ModeChoice.objects.filter(member=member)
     if agent_slug:
-        found = found.filter(agent__slug=agent_slug, room_id=room_id)
+        found = found.filter(agent__slug=agent_slug, room_id=str(room_id))
     else:
         found = found.filter(agent=None)
     choice = found.first()
@@ -196,16 +195,18 @@ def name_trigger(*, run: Run, name: str) -> None:
     TriggeredRun.objects.update_or_create(run=run, defaults={"name": name})
 
 
-def _seated(member: User, room_id: Any, agent_slug: str) -> Agent:
+def _seat(member: User, room_id: Any, agent_slug: str) -> Seat:
     room = visible_room(room_id=room_id, user=member)
     require(member, Permission.ROOM_TAKE_PART, room)
-    agent = Agent.objects.filter(slug=agent_slug, seats__room=room).first()
-    if agent is None:
+    seats = Seat.objects.select_related("agent", "room")
+    seat = seats.filter(room=room, agent__slug=agent_slug).first()
+    if seat is None:
         raise NotFound("That agent has no place in this room.", field="agent")
-    return agent
+    return seat
 
 
-def _mode() -> Any:
+def chosen_mode() -> Any:
+    """The mode that a run's member chose, to be read with the run: here, in general, or none."""
     mine = ModeChoice.objects.filter(member=OuterRef("member"))
     here = mine.filter(agent=OuterRef("agent"), room=OuterRef("room"))
     return Coalesce(
@@ -213,6 +214,11 @@ def _mode() -> Any:
         Subquery(mine.filter(agent=None).values("mode")[:1]),
         Value(MemberMode.AS_DECLARED.value),
     )
+
+
+def rules_about(tool: Any) -> Any:
+    """The rules that may cover a tool of this name, to be read with something else."""
+    return _rules(Q(tool="") | Q(tool=tool))
 
 
 def _rules(which: Q) -> Any:
@@ -248,6 +254,16 @@ def _parsed(rows: Iterable[dict[str, Any]]) -> list[AskRule]:
         )
         for row in rows
     ]
+
+
+def _is_remembered(run: Run, call: Call) -> bool:
+    return Remembered.objects.filter(
+        member_id=run.member_id,
+        room_id=run.room_id,
+        tool=call.tool,
+        arguments_digest=call.arguments_digest,
+        descriptor_digest=call.descriptor_digest,
+    ).exists()
 
 
 def _allowed_unattended(run: Run, tool: str) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from apps.approvals.wishes import asking_of_all
-from apps.domain.asking import may_ask
+from apps.domain.policy.modes import may_ask
 from apps.domain.streaming import ArgumentStream
 from apps.domain.tooling import MAX_ARGUMENT_CAP, CallState, Outcome
 from apps.domain.words import joined, storable

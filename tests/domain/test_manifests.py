@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.domain.asking import may_ask
 from apps.domain.manifests import (
     BadManifest,
     package_problems,
     parse_manifest,
     tool_name_of,
 )
+from apps.domain.policy.modes import may_ask
 from apps.domain.tooling import Capability, CollaborationClass, Effect, Risk
 
 DEFINITION: dict[str, Any] = {

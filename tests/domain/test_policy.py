@@ -5,24 +5,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.domain.asking import ApprovalMode, approval_mode, may_ask
 from apps.domain.policy import (
     RULES,
     Admit,
+    ApprovalMode,
     Ask,
     Facts,
+    Finding,
+    Narrowing,
+    NodeState,
     PolicyTree,
     ReceiptState,
     Refuse,
     Repeat,
     Verdict,
+    approval_mode,
     decide,
+    explain,
+    may_ask,
 )
 from apps.domain.tooling import (
     Capability,
     CollaborationClass,
     Effect,
     EffectDomain,
+    Family,
     Guard,
     Reason,
     RepeatPolicy,
@@ -58,8 +65,11 @@ OUTSIDE: dict[str, Any] = {
     "guard": Guard.EXTERNAL,
     "effect_domain": EffectDomain.EXTERNAL,
     "later": True,
+    "family": Family.PACKAGES,
+    "surface": "package",
 }
 OWN_WRITE = tool()
+SERVICE_WRITE = tool(**{**OUTSIDE, "family": Family.KAIZEN})
 OWN_READ = tool(**READS)
 PRIVATE_READ = tool(**{**READS, "collaboration": CollaborationClass.ACTOR_PRIVATE_READ})
 PACKAGE_WRITE = tool(**OUTSIDE)
@@ -74,6 +84,8 @@ TOOLS = [
 ]  # fmt: skip
 
 ALL = frozenset(Capability)
+SHUT = PolicyTree({(): NodeState.DISABLED})
+NOTHING = Narrowing(frozenset())
 FACTS = Facts(
     member_active=True,
     member_may_take_part=True,
@@ -99,7 +111,8 @@ FACTS = Facts(
         (OWN_WRITE, ApprovalMode.WRITE_GUARD),
         (OWN_READ, ApprovalMode.PASS),
         (PRIVATE_READ, ApprovalMode.PASS),
-        (PACKAGE_WRITE, ApprovalMode.ASK_EVERY_TIME),
+        (PACKAGE_WRITE, ApprovalMode.ASK_FIRST_TIME),
+        (SERVICE_WRITE, ApprovalMode.ASK_EVERY_TIME),
         (PACKAGE_READ, ApprovalMode.PASS),
         (ISOLATED, ApprovalMode.LEASE),
         (SENSITIVE, ApprovalMode.ASK_EVERY_TIME),
@@ -134,8 +147,23 @@ def test_the_guard_decides_what_stands_before_an_effect(
         ({"descriptor_digest_now": "sha256:b"}, "descriptor_is_current", Reason.OUTSIDE_CATALOG),
         ({"tool_enabled": False}, "tool_is_enabled", Reason.TOOL_DISABLED),
         (
-            {"policy_tree": PolicyTree(denied=frozenset({"tool"}))},
+            {"policy_tree": PolicyTree({(): NodeState.DISABLED})},
             "policy_tree_allows",
+            Reason.PERMISSION_DENIED,
+        ),
+        (
+            {"run_ceiling": Narrowing(frozenset({"docs.read"}))},
+            "run_ceiling_covers",
+            Reason.PERMISSION_DENIED,
+        ),
+        (
+            {"run_selection": Narrowing(frozenset({"other"}))},
+            "run_selection_holds",
+            Reason.PERMISSION_DENIED,
+        ),
+        (
+            {"member_choice": Narrowing(frozenset())},
+            "member_choice_holds",
             Reason.PERMISSION_DENIED,
         ),
         ({"agent_ceiling": frozenset()}, "agent_ceiling_covers", Reason.PERMISSION_DENIED),
@@ -155,7 +183,7 @@ def test_each_rule_refuses_in_its_own_name(
     assert (verdict.rule, verdict.reason) == (rule, reason)
 
 
-MAY_BE_ABSENT = {"approval", "repeat_of", "roster_is_actor_only"}
+MAY_BE_ABSENT = {"approval", "seconded", "repeat_of", "roster_is_actor_only"}
 
 
 @pytest.mark.parametrize("name", [f.name for f in fields(Facts) if f.name not in MAY_BE_ABSENT])
@@ -226,7 +254,18 @@ facts_of = st.builds(
     run_state_ok=yes_no_unknown,
     fence_ok=yes_no_unknown,
     stop_requested=st.sampled_from([False, False, True, None]),
-    policy_tree=st.none() | st.builds(PolicyTree, st.frozensets(st.just("tool"))),
+    policy_tree=st.sampled_from([PolicyTree(), PolicyTree(), SHUT, None]),
+    run_ceiling=st.sampled_from(
+        [
+            Narrowing(),
+            Narrowing(),
+            Narrowing(frozenset({Capability.ARTIFACTS_WRITE.value})),
+            Narrowing(frozenset()),
+            None,
+        ]
+    ),
+    run_selection=st.sampled_from([Narrowing(), Narrowing(frozenset({"tool"})), NOTHING, None]),
+    member_choice=st.sampled_from([Narrowing(), Narrowing(frozenset({"tool"})), NOTHING, None]),
     approval=st.none() | st.sampled_from(list(ReceiptState)),
     repeat_of=st.none() | st.just("7"),
 )
@@ -251,7 +290,10 @@ LESS: dict[str, Any] = {
     "member_permissions": [frozenset(), None],
     "agent_ceiling": [frozenset(), None],
     "granted_tools": [frozenset(), None],
-    "policy_tree": [PolicyTree(frozenset({"tool"})), None],
+    "policy_tree": [SHUT, None],
+    "run_ceiling": [NOTHING, None],
+    "run_selection": [NOTHING, None],
+    "member_choice": [NOTHING, None],
     "descriptor_digest_now": ["sha256:other", None],
 }
 
@@ -291,3 +333,38 @@ def test_a_call_goes_ahead_only_with_every_authority(spec: Specification, facts:
     assert spec.capability in (facts.agent_ceiling or ())
     assert spec.capability in (facts.member_permissions or ())
     assert facts.room_closed is False
+    assert facts.policy_tree is not None
+    assert facts.policy_tree.allows(spec)
+    for narrowing in (facts.run_selection, facts.member_choice):
+        assert narrowing is not None
+        assert narrowing.holds("tool")
+
+
+@given(st.sampled_from(TOOLS), facts_of)
+@settings(deadline=None, max_examples=400)
+def test_an_explanation_and_the_decision_are_one_truth(spec: Specification, facts: Facts) -> None:
+    explained = explain(spec, facts)
+    assert explained.verdict == decide(spec, facts)
+    assert [answer.rule for answer in explained.answers] == [rule.name for rule in RULES]
+    spoke = [answer.rule for answer in explained.answers if answer.finding is not Finding.PASSED]
+    assert explained.decided_by == (spoke[0] if spoke else "nothing_refuses")
+
+
+def test_an_explanation_also_says_what_later_rules_would_have_said() -> None:
+    facts = replace(FACTS, agent_enabled=False, member_choice=NOTHING)
+    explained = explain(PACKAGE_WRITE, facts)
+    found = {answer.rule: answer for answer in explained.answers}
+    assert explained.decided_by == "agent_is_enabled"
+    assert found["agent_is_enabled"].finding is Finding.REFUSED
+    assert found["member_choice_holds"].finding is Finding.REFUSED
+    assert found["member_choice_holds"].reason is Reason.PERMISSION_DENIED
+    assert found["somebody_said_yes"].finding is Finding.ASKS
+    assert found["room_is_open"].finding is Finding.PASSED
+    assert all(answer.question.endswith("?") for answer in explained.answers)
+
+
+def test_narrowings_only_take_away() -> None:
+    some, other = Narrowing(frozenset({"a", "b"})), Narrowing(frozenset({"b", "c"}))
+    assert Narrowing().narrowed(some) == some.narrowed(Narrowing()) == some
+    assert some.narrowed(other) == Narrowing(frozenset({"b"}))
+    assert Narrowing().narrowed(Narrowing()) == Narrowing()

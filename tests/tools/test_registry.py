@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from apps.domain.asking import ApprovalMode, declared_mode
+from apps.domain.policy.modes import ApprovalMode, declared_mode
 from apps.domain.tooling import Effect, EffectDomain, Guard
 from apps.tools import builtin
 from apps.tools.registry import AGENT_LOOP_TOOL_NAMES, BUILTIN_TOOLS

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 
 from apps.core.models import Stamped
-from apps.domain.asking import ApprovalMode, Second, Waived
+from apps.domain.policy.modes import ApprovalMode, Second, Waived
 from apps.runs.models import Call, Run
 
 

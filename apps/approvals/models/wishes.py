@@ -7,7 +7,7 @@ from django.db import models
 
 from apps.agents.models import Agent
 from apps.core.models import Stamped
-from apps.domain.asking import Floor, MemberMode, Scope, Second
+from apps.domain.policy.modes import Floor, MemberMode, Scope, Second
 from apps.rooms.models import Room
 from apps.runs.models import Run
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from apps.approvals import services as ledger
 from apps.boundary.crossing import Crossing
-from apps.domain.asking import Waived
+from apps.domain.policy.modes import Waived
 from apps.domain.tooling import CallState
 from apps.rooms.services import publish_event
 from apps.runs.errors import AlreadySettled
