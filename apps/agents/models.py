@@ -20,6 +20,10 @@ class Agent(Stamped):
     ceiling = models.JSONField(default=list)
     model_name = models.CharField(max_length=120, blank=True)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    parallel_tool_calls = models.BooleanField(default=True)
+    inactivity_s = models.PositiveIntegerField(null=True, blank=True)
+    budget_s = models.PositiveIntegerField(null=True, blank=True)
+    context_tokens = models.PositiveIntegerField(null=True, blank=True)
     enabled = models.BooleanField(default=True)
     revision = models.PositiveIntegerField(default=1)
 

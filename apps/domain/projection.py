@@ -92,7 +92,10 @@ def _projected_failure(failure: ToolFailure) -> dict[str, Any]:
         "reason": failure.reason.value,
         "message": _clipped(redact(storable(failure.message)), MAX_MESSAGE),
         "retryable": failure.retryable,
+        "fault": failure.fault.value,
     }
+    if failure.non_substitutable:
+        projected["non_substitutable"] = True
     if failure.saved:
         projected["saved"] = list(failure.saved[:MAX_SAVED])
         projected["notice"] = INCOMPLETE_NOTICE

@@ -35,6 +35,7 @@ from apps.domain.schema_words import (
 from apps.domain.words import shown
 
 __all__ = [
+    "DIALECTS",
     "DRAFT_6",
     "DRAFT_7",
     "DRAFT_2019_09",

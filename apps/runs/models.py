@@ -52,10 +52,26 @@ class Run(Stamped):
         KAIZEN = "kaizen", "Kaizen"
         EXTERNAL = "external", "Another runtime"
 
+    class Trigger(models.TextChoices):
+        MEMBER = "member", "A member"
+        SCHEDULE = "schedule", "A schedule"
+        WEBHOOK = "webhook", "A webhook"
+        EVENT = "event", "An event"
+        MAIL = "mail", "A mail"
+        SERVICE = "service", "A service"
+
     room = models.ForeignKey(Room, on_delete=models.CASCADE, related_name="runs")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="runs")
     member = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     runtime = models.CharField(max_length=10, choices=Runtime.choices, default=Runtime.KAIZEN)
+    trigger = models.CharField(max_length=10, choices=Trigger.choices, default=Trigger.MEMBER)
+    parent = models.ForeignKey(
+        "self", on_delete=models.CASCADE, null=True, blank=True, related_name="children"
+    )
+    parent_call = models.OneToOneField(
+        "Call", on_delete=models.CASCADE, null=True, blank=True, related_name="child"
+    )
+    depth = models.PositiveSmallIntegerField(default=0)
     state = models.CharField(max_length=10, choices=State.choices, default=State.QUEUED)
     outcome = models.CharField(max_length=10, choices=Outcome.choices, blank=True)
     explanation = models.CharField(max_length=500, blank=True)
@@ -68,6 +84,10 @@ class Run(Stamped):
 
     catalog = models.JSONField(null=True, blank=True)
     catalog_digest = models.CharField(max_length=71, blank=True)
+    # Narrower than the agent's own; null narrows nothing. Frozen when the run starts.
+    ceiling = models.JSONField(null=True, blank=True)
+    selection = models.JSONField(null=True, blank=True)
+    policy = models.JSONField(default=dict, blank=True)
     token_hash = models.CharField(max_length=64, blank=True, db_index=True)
     token_expires_at = models.DateTimeField(null=True, blank=True)
 
@@ -75,6 +95,8 @@ class Run(Stamped):
     breaks = models.PositiveSmallIntegerField(default=0)
     retry_at = models.DateTimeField(null=True, blank=True)
     deadline_at = models.DateTimeField()
+    budget_s = models.PositiveIntegerField(null=True, blank=True)
+    spent_ms = models.PositiveBigIntegerField(default=0)
     correlation_id = models.CharField(max_length=64)
     finished_at = models.DateTimeField(null=True, blank=True)
 
@@ -86,9 +108,16 @@ class Run(Stamped):
         constraints = [
             models.UniqueConstraint(
                 fields=["room", "agent"],
-                condition=~models.Q(state="finished") & models.Q(runtime="kaizen"),
+                # A child run has no seat: it works for its parent's call.
+                condition=~models.Q(state="finished")
+                & models.Q(runtime="kaizen", parent__isnull=True),
                 name="runs_one_active_per_seat",
-            )
+            ),
+            models.CheckConstraint(
+                condition=models.Q(parent=None, parent_call=None, depth=0)
+                | models.Q(parent__isnull=False, parent_call__isnull=False, depth__gt=0),
+                name="runs_child_of_a_call",
+            ),
         ]
         indexes = [
             models.Index(
@@ -102,6 +131,11 @@ class Run(Stamped):
     def __str__(self) -> str:
         return f"run {self.pk}"
 
+    @property
+    def unattended(self) -> bool:
+        """Whether nobody asked for this run by hand, so nobody may be watching it."""
+        return self.trigger != self.Trigger.MEMBER
+
 
 class RunInput(models.Model):
     """A member's message that waits for an agent's next run, or started one."""
@@ -111,6 +145,7 @@ class RunInput(models.Model):
     member = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     text = models.TextField()
     position = models.PositiveBigIntegerField()
+    steer = models.BooleanField(default=False)
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, null=True, blank=True, related_name="inputs"
     )
@@ -138,6 +173,7 @@ class JournalEntry(models.Model):
         INPUT = "input", "What the member asked"
         ASSISTANT = "assistant", "What the model answered"
         NOTE = "note", "What the engine decided"
+        COMPACTION = "compaction", "What stands for older steps"
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="journal")
     sequence = models.PositiveIntegerField()
@@ -162,6 +198,12 @@ class Call(Stamped):
     State = CallState
     Outcome = Outcome
 
+    class Domain(models.TextChoices):
+        TOOL = "tool", "The tool"
+        CALLER = "caller", "The caller"
+        BOUNDARY = "boundary", "The boundary"
+        DEPENDENCY = "dependency", "A dependency"
+
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="calls")
     step = models.PositiveIntegerField()
     place = models.PositiveSmallIntegerField()
@@ -184,6 +226,7 @@ class Call(Stamped):
         max_length=12, choices=[(o.value, o.value) for o in Outcome], blank=True
     )
     reason = models.CharField(max_length=40, blank=True)
+    domain = models.CharField(max_length=12, choices=Domain.choices, blank=True)
     rule = models.CharField(max_length=60, blank=True)
     projection = models.JSONField(null=True)
     projection_blob = models.CharField(max_length=71, blank=True)

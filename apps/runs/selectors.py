@@ -30,7 +30,10 @@ def ready_runs(limit: int) -> Iterable[Any]:
 def waiting_inputs(limit: int) -> Iterable[Any]:
     """Ids of inputs that wait although their agent has no active run in that room."""
     active = Run.objects.filter(
-        room_id=OuterRef("room_id"), agent_id=OuterRef("agent_id"), runtime=Run.Runtime.KAIZEN
+        room_id=OuterRef("room_id"),
+        agent_id=OuterRef("agent_id"),
+        runtime=Run.Runtime.KAIZEN,
+        parent=None,
     ).exclude(state=Run.State.FINISHED)
     return (
         RunInput.objects.filter(~Exists(active), run=None)

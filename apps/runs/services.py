@@ -131,9 +131,9 @@ def start_waiting(*, input_id: Any) -> None:
 
 def _start_next(*, room_id: Any, agent: Agent) -> Run | None:
     """Turn the oldest waiting input into a run, unless one is active. The seat row is locked."""
-    active = Run.objects.filter(room_id=room_id, agent=agent, runtime=Run.Runtime.KAIZEN).exclude(
-        state=Run.State.FINISHED
-    )
+    active = Run.objects.filter(
+        room_id=room_id, agent=agent, runtime=Run.Runtime.KAIZEN, parent=None
+    ).exclude(state=Run.State.FINISHED)
     if active.exists():
         return None
     waiting = (

@@ -161,6 +161,7 @@ def test_a_failure_returns_less_and_names_what_was_saved() -> None:
         "reason": "not_found",
         "message": "No such thing.",
         "retryable": False,
+        "fault": "caller",
     }
 
 

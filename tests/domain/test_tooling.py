@@ -1,7 +1,10 @@
+import json
+from dataclasses import FrozenInstanceError, fields
 from typing import Any
 
 import pytest
 
+from apps.domain.schemas import DRAFT_7
 from apps.domain.tooling import (
     BadSpecification,
     Capability,
@@ -11,9 +14,10 @@ from apps.domain.tooling import (
     Effect,
     EffectDomain,
     EffectKind,
+    Family,
     Guard,
-    NameTaken,
-    Registry,
+    Pauses,
+    Provenance,
     RepeatPolicy,
     Risk,
     Specification,
@@ -55,7 +59,13 @@ READ: dict[str, Any] = {
     "capability": Capability.ARTIFACTS_READ,
     "collaboration": CollaborationClass.ACTOR_BOUND_READ,
 }
+OUTSIDE: dict[str, Any] = {
+    "guard": Guard.EXTERNAL,
+    "effect_domain": EffectDomain.EXTERNAL,
+    "later": True,
+}
 WRITES = (DeclaredEffect(EffectKind.WRITES, "notes"),)
+CHILD = (DeclaredEffect(EffectKind.SPAWNS_RUN, "turn:child"),)
 DERIVED = (DeclaredEffect(EffectKind.WRITES, "derived:index"),)
 
 
@@ -67,11 +77,17 @@ DERIVED = (DeclaredEffect(EffectKind.WRITES, "derived:index"),)
         {"side_effects": WRITES, "repeat": RepeatPolicy.REDUNDANT},
         {**READ, "parallel_safe": True, "side_effects": (DeclaredEffect(EffectKind.READS),)},
         {**READ, "side_effects": DERIVED},
+        {**READ, "side_effects": CHILD},
         {"timeout_s": 240, "argument_cap": 8 * 1024 * 1024, "aliases": ("note", "add_note")},
         {"description": "x" * 4000},
         {"guard": Guard.EXTERNAL, "effect_domain": EffectDomain.EXTERNAL, "later": True},
         {"guard": Guard.ISOLATED, "effect_domain": EffectDomain.EXTERNAL, "later": True},
         {"output_schema": {"type": "string"}, "risk": "high"},
+        {"surface": "notes", "intent_hints": ("note this down",), "retry_safe": True},
+        {"needs_approval_when_unattended": True, "outside_data": True},
+        {**OUTSIDE, "uses_connection": True},
+        {**OUTSIDE, "pauses": Pauses()},
+        {**OUTSIDE, "pauses": Pauses(default_s=60, most_s=3600)},
     ],
 )
 def test_an_honest_declaration_is_accepted(changes: dict[str, Any]) -> None:
@@ -113,6 +129,9 @@ def test_an_honest_declaration_is_accepted(changes: dict[str, Any]) -> None:
         ({**READ, "side_effects": WRITES}, "effect"),
         ({**READ, "side_effects": (DeclaredEffect(EffectKind.DELETES, "derived:x"),)}, "effect"),
         ({**READ, "side_effects": DERIVED, "parallel_safe": True}, "parallel_safe"),
+        ({**READ, "side_effects": CHILD, "parallel_safe": True}, "parallel_safe"),
+        ({**READ, "side_effects": (DeclaredEffect(EffectKind.SPAWNS_RUN),)}, "effect"),
+        ({**READ, "side_effects": (DeclaredEffect(EffectKind.WRITES, "turn:x"),)}, "effect"),
         ({**READ, "repeat": RepeatPolicy.REDUNDANT}, "repeat"),
         ({"capability": Capability.ARTIFACTS_READ}, "capability"),
         ({"effect": Effect.SENSITIVE, "capability": Capability.DOCS_READ}, "capability"),
@@ -123,6 +142,28 @@ def test_an_honest_declaration_is_accepted(changes: dict[str, Any]) -> None:
         ({**READ, "collaboration": CollaborationClass.ACTOR_BOUND_WRITE}, "collaboration"),
         ({"side_effects": (DeclaredEffect(EffectKind.WRITES, ""),)}, "side_effects"),
         ({"side_effects": WRITES * 33}, "side_effects"),
+        ({"side_effects": ("writes",)}, "side_effects"),
+        ({"aliases": "note"}, "aliases"),
+        ({"aliases": tuple(f"a{n}" for n in range(17))}, "aliases"),
+        ({"name": 7}, "name"),
+        ({"later": "no"}, "later"),
+        ({"argument_cap": True}, "argument_cap"),
+        ({"timeout_s": "30"}, "timeout_s"),
+        ({"previewed_argument": 1}, "previewed_argument"),
+        ({"family": "strangers"}, "family"),
+        ({"surface": "My notes"}, "surface"),
+        ({"surface": "n" * 65}, "surface"),
+        ({"intent_hints": ("two\nlines",)}, "intent_hints"),
+        ({"intent_hints": ("hint",) * 17}, "intent_hints"),
+        ({"dialect": DRAFT_7}, "dialect"),
+        ({"dialect": "https://example.test/schema"}, "dialect"),
+        ({"effect": Effect.SENSITIVE, "retry_safe": True}, "retry_safe"),
+        ({"uses_connection": True}, "uses_connection"),
+        ({"pauses": Pauses()}, "pauses"),
+        ({**OUTSIDE, "pauses": 60}, "pauses"),
+        ({**OUTSIDE, "pauses": Pauses(default_s=0)}, "pauses"),
+        ({**OUTSIDE, "pauses": Pauses(default_s=60, most_s=59)}, "pauses"),
+        ({**OUTSIDE, "pauses": Pauses(most_s=24 * 24 * 3600 + 1)}, "pauses"),
     ],
 )
 def test_a_false_declaration_is_refused_by_field(changes: dict[str, Any], field: str) -> None:
@@ -130,6 +171,66 @@ def test_a_false_declaration_is_refused_by_field(changes: dict[str, Any], field:
         make(**changes)
     assert caught.value.field == field
     assert len(str(caught.value)) < 500
+
+
+def test_a_declaration_says_where_it_comes_from_and_where_it_stands() -> None:
+    spec = make(source="package:pen@2.0.0", version="2.0.0", family="packages", surface="pen")
+    assert spec.provenance == Provenance("package:pen@2.0.0", "2.0.0")
+    assert (spec.source, spec.version) == ("package:pen@2.0.0", "2.0.0")
+    assert (spec.family, spec.surface, spec.name) == (Family.PACKAGES, "pen", "create_note")
+    assert (make().family, make().surface) == (Family.KAIZEN, "artifacts")
+
+
+@pytest.mark.parametrize(
+    ("changes", "trace"),
+    [
+        ({**READ}, "none"),
+        ({**READ, "side_effects": (DeclaredEffect(EffectKind.READS, "notes"),)}, "read"),
+        ({**READ, "side_effects": DERIVED}, "derived"),
+        ({**READ, "side_effects": CHILD}, "orchestration"),
+        ({"side_effects": WRITES}, "mutation"),
+        ({"side_effects": (*WRITES, DeclaredEffect(EffectKind.SPAWNS_RUN))}, "orchestration"),
+        ({"side_effects": (*WRITES, DeclaredEffect(EffectKind.EXTERNAL_SIDE_EFFECT))}, "external"),
+        ({}, "unknown"),
+        ({"side_effects": (DeclaredEffect(EffectKind.READS),)}, "unknown"),
+    ],
+)
+def test_the_trace_that_a_tool_leaves_is_another_thing_than_its_capability(
+    changes: dict[str, Any], trace: str
+) -> None:
+    assert make(**changes).side_effect_class.value == trace
+
+
+def test_the_whole_declaration_is_json_and_every_field_of_it_counts() -> None:
+    spec = make(**OUTSIDE, pauses=Pauses(), side_effects=WRITES, intent_hints=("note",))
+    raw = spec.as_dict()
+    assert json.loads(json.dumps(raw)) == raw
+    stored = {field.name for field in fields(spec)} - {"input_text", "output_text", "provenance"}
+    assert set(raw) == stored | {
+        "input_schema",
+        "output_schema",
+        "source",
+        "version",
+        "side_effect_class",
+    }
+    assert raw["pauses"] == {"default_s": 24 * 3600, "most_s": 24 * 24 * 3600}
+    for changes in ({"pauses": None}, {"retry_safe": True}, {"surface": "notes"}, {"version": "2"}):
+        words = {**OUTSIDE, "pauses": Pauses(), "side_effects": WRITES, "intent_hints": ("note",)}
+        assert make(**{**words, **changes}).digest != spec.digest
+
+
+def test_only_a_tool_of_an_mcp_server_speaks_an_older_dialect() -> None:
+    old = {"type": "object", "dependencies": {"a": ["b"]}}
+    spec = make(family=Family.MCP, dialect=DRAFT_7, input_schema=old)
+    assert spec.argument_errors({"a": 1})
+    assert spec.argument_errors({"a": 1, "b": 2}) == []
+    with pytest.raises(BadSpecification):
+        make(input_schema=old)
+
+
+def test_a_specification_never_changes() -> None:
+    with pytest.raises(FrozenInstanceError):
+        make().name = "another"  # type: ignore[misc]
 
 
 def test_schemas_are_handed_out_as_copies() -> None:
@@ -189,51 +290,3 @@ def test_a_catalog_is_bound_to_what_models_see() -> None:
 def test_a_descriptor_survives_being_stored() -> None:
     descriptor = make().descriptor()
     assert Descriptor.from_dict(descriptor.as_dict()) == descriptor
-
-
-def test_a_name_is_taken_once() -> None:
-    registry = Registry()
-    registry.register(make(aliases=("note",)))
-    for taken in (
-        make(),
-        make(name="note"),
-        make(name="other", aliases=("note",)),
-        make(name="other", aliases=("create_note",)),
-    ):
-        with pytest.raises(NameTaken):
-            registry.register(taken)
-    assert list(registry.snapshot()) == ["create_note"]
-
-
-def test_replacing_is_explicit_and_takes_the_old_aliases_along() -> None:
-    registry = Registry()
-    registry.register(make(aliases=("note",)))
-    before = registry.snapshot()
-    registry.register(make(aliases=("memo",)), replace=True)
-    assert registry.get("note") is None
-    assert registry.get("memo") is registry.get("create_note")
-    assert before["create_note"].aliases == ("note",)
-    with pytest.raises(NameTaken):
-        registry.register(make(name="other", aliases=("memo",)), replace=True)
-
-
-def test_removing_takes_name_and_aliases() -> None:
-    registry = Registry()
-    registry.register(make(aliases=("note",)))
-    registry.remove("create_note")
-    assert registry.get("note") is None
-    assert dict(registry.snapshot()) == {}
-    with pytest.raises(KeyError):
-        registry.remove("create_note")
-
-
-def test_only_whole_specifications_are_registered() -> None:
-    with pytest.raises(TypeError):
-        Registry().register(print)  # type: ignore[arg-type]
-
-
-def test_a_snapshot_cannot_be_changed() -> None:
-    registry = Registry()
-    registry.register(make())
-    with pytest.raises(TypeError):
-        registry.snapshot()["x"] = make()  # type: ignore[index]

@@ -1,5 +1,14 @@
 """What a tool is: its specification, what a model sees of it, and what a call may come to."""
 
+from apps.domain.tooling.declaring import (
+    DEFAULT_ARGUMENT_CAP,
+    DEFAULT_TIMEOUT_S,
+    MAX_ARGUMENT_CAP,
+    MAX_TIMEOUT_S,
+    BadSpecification,
+    check_specification,
+    specify,
+)
 from apps.domain.tooling.descriptors import (
     PROJECTED_BOUND,
     Descriptor,
@@ -7,18 +16,17 @@ from apps.domain.tooling.descriptors import (
     descriptor_digest,
     project_schema,
 )
-from apps.domain.tooling.registry import NameTaken, Registry
-from apps.domain.tooling.results import ToolFailure, ToolOk, ToolResult
+from apps.domain.tooling.registry import NameTaken, NotInTheSet, Registered, Registry, Untyped
+from apps.domain.tooling.results import ToolFailure, ToolOk, ToolResult, usual_domain
 from apps.domain.tooling.specification import (
-    DEFAULT_ARGUMENT_CAP,
-    DEFAULT_TIMEOUT_S,
+    DEFAULT_PAUSE_S,
     DERIVED,
-    MAX_ARGUMENT_CAP,
-    MAX_TIMEOUT_S,
-    BadSpecification,
+    MAX_PAUSE_S,
+    WITHIN_TURN,
     DeclaredEffect,
+    Pauses,
+    Provenance,
     Specification,
-    specify,
 )
 from apps.domain.tooling.words import (
     CallState,
@@ -27,21 +35,27 @@ from apps.domain.tooling.words import (
     Effect,
     EffectDomain,
     EffectKind,
+    Family,
+    FaultDomain,
     Guard,
     Outcome,
     Reason,
     RepeatPolicy,
     Risk,
+    SideEffectClass,
     Visibility,
 )
 
 __all__ = [
     "DEFAULT_ARGUMENT_CAP",
+    "DEFAULT_PAUSE_S",
     "DEFAULT_TIMEOUT_S",
     "DERIVED",
     "MAX_ARGUMENT_CAP",
+    "MAX_PAUSE_S",
     "MAX_TIMEOUT_S",
     "PROJECTED_BOUND",
+    "WITHIN_TURN",
     "BadSpecification",
     "CallState",
     "Capability",
@@ -51,20 +65,30 @@ __all__ = [
     "Effect",
     "EffectDomain",
     "EffectKind",
+    "Family",
+    "FaultDomain",
     "Guard",
     "NameTaken",
+    "NotInTheSet",
     "Outcome",
+    "Pauses",
+    "Provenance",
     "Reason",
+    "Registered",
     "Registry",
     "RepeatPolicy",
     "Risk",
+    "SideEffectClass",
     "Specification",
     "ToolFailure",
     "ToolOk",
     "ToolResult",
+    "Untyped",
     "Visibility",
     "catalog_digest",
+    "check_specification",
     "descriptor_digest",
     "project_schema",
     "specify",
+    "usual_domain",
 ]

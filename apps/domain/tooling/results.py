@@ -1,9 +1,44 @@
-"""What may an executed tool hand back?"""
+"""What may an executed tool hand back, and whose failure was a failure?"""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from apps.domain.tooling.words import Reason
+from apps.domain.tooling.words import FaultDomain, Reason
+
+# A request that could not be met says nothing of the tool that looked at it.
+_CALLERS: Final = frozenset(
+    {
+        Reason.INVALID_ARGUMENTS,
+        Reason.NOT_FOUND,
+        Reason.PERMISSION_DENIED,
+        Reason.STALE_VERSION,
+        Reason.STALE_FILE,
+        Reason.CONFLICT,
+    }
+)
+_TOOLS: Final = frozenset(
+    {
+        Reason.TIMEOUT,
+        Reason.COMMAND_FAILED,
+        Reason.EXECUTION_ERROR,
+        Reason.CONTRACT_ERROR,
+        Reason.LIMIT_EXCEEDED,
+        Reason.REPORTED_FAILURE,
+        Reason.INTERRUPTED,
+        Reason.OUTCOME_UNKNOWN,
+    }
+)
+
+
+def usual_domain(reason: Reason) -> FaultDomain:
+    """Return whose failure a reason names where nobody says otherwise."""
+    if reason in _CALLERS:
+        return FaultDomain.CALLER
+    if reason in _TOOLS:
+        return FaultDomain.TOOL
+    if reason is Reason.DEPENDENCY_UNAVAILABLE:
+        return FaultDomain.DEPENDENCY
+    return FaultDomain.BOUNDARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +51,23 @@ class ToolOk:
 
 @dataclass(frozen=True, slots=True)
 class ToolFailure:
-    """An anticipated failure, returned and never raised, naming what was saved all the same."""
+    """An anticipated failure, returned and never raised, naming what was saved all the same.
+
+    A tool that relays the failure of its caller's own program says so with `domain`. One whose
+    failure no other tool may stand in for says `non_substitutable`: the model may explain, no more.
+    """
 
     reason: Reason
     message: str
     retryable: bool = False
     saved: tuple[str, ...] = ()
+    domain: FaultDomain | None = None
+    non_substitutable: bool = False
+
+    @property
+    def fault(self) -> FaultDomain:
+        """Whose failure it was: as the tool says, or as its reason usually means."""
+        return self.domain or usual_domain(self.reason)
 
 
 ToolResult = ToolOk | ToolFailure

@@ -24,6 +24,19 @@ class EffectKind(StrEnum):
     SENSITIVE_DATA_EGRESS = "sensitive-data-egress"
 
 
+class SideEffectClass(StrEnum):
+    """What kind of trace a tool leaves, which is another thing than what it may be used for."""
+
+    NONE = "none"
+    READ = "read"
+    # What can be computed again was refreshed on the way.
+    DERIVED = "derived"
+    MUTATION = "mutation"
+    ORCHESTRATION = "orchestration"
+    EXTERNAL = "external"
+    UNKNOWN = "unknown"
+
+
 class Guard(StrEnum):
     """What stands before the effect: the member's own store, an isolated child, or an outside."""
 
@@ -49,6 +62,14 @@ class CollaborationClass(StrEnum):
     ACTOR_BOUND_WRITE = "actor_bound_write"
     ACTOR_PRIVATE_READ = "actor_private_read"
     UNKNOWN = "unknown"
+
+
+class Family(StrEnum):
+    """Whose tool it is: our own, of an admitted package, or of an MCP server."""
+
+    KAIZEN = "kaizen"
+    PACKAGES = "packages"
+    MCP = "mcp"
 
 
 class Capability(StrEnum):
@@ -112,6 +133,20 @@ class Outcome(StrEnum):
     AMBIGUOUS = "ambiguous"
 
 
+class FaultDomain(StrEnum):
+    """Whose failure it was: what answers for it, and so what may be learned from it."""
+
+    TOOL = "tool"
+    CALLER = "caller"
+    BOUNDARY = "boundary"
+    DEPENDENCY = "dependency"
+
+    @property
+    def counts_against_tool(self) -> bool:
+        """Tell whether the tool could not do its job, rather than doing it and saying no."""
+        return self in (FaultDomain.TOOL, FaultDomain.DEPENDENCY)
+
+
 class Reason(StrEnum):
     """Why a call failed or was refused: stable codes for models, clients and metrics."""
 
@@ -140,3 +175,7 @@ class Reason(StrEnum):
     INTERRUPTED = "interrupted"
     OUTCOME_UNKNOWN = "outcome_unknown"
     LIMIT_EXCEEDED = "limit_exceeded"
+    REPORTED_FAILURE = "reported_failure"
+    REPEATED_FAILURE = "repeated_failure"
+    TOOL_CUT_OFF = "tool_cut_off"
+    QUOTA_EXCEEDED = "quota_exceeded"
