@@ -17,16 +17,17 @@ from apps.domain.hashline.syntax import Grammar
 from apps.domain.hashline.text import FileText
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Work:
-    """One section on its way: the file, the retained text, the hunks, the warnings so far."""
+    """One section: its file, the text that its tag names, and its hunks."""
 
     path: str
     destination: str | None
     parsed: Parsed
     file: FileText
     base: Snapshot
-    cautions: list[Caution]
+    cautions: tuple[Caution, ...]
+    """What reading the section and finding its file had to tolerate."""
 
     @property
     def fresh(self) -> bool:
@@ -34,7 +35,7 @@ class Work:
         return self.file.text == self.base.text
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Applied:
     """A text after a section, and how it came about."""
 
@@ -42,7 +43,7 @@ class Applied:
     rows: list[str]
     built: Built
     first_changed: int | None
-    cautions: list[Caution]
+    cautions: tuple[Caution, ...]
 
 
 def apply(
@@ -63,4 +64,4 @@ def apply(
     cautions += corrections
     if new_text != text and scene.parses(text) and scene.parses(new_text) is False:
         cautions.append(Caution.SYNTAX_BROKEN)
-    return Applied(new_text, rows, built, first_changed_line(changes, rows), cautions)
+    return Applied(new_text, rows, built, first_changed_line(changes, rows), tuple(cautions))

@@ -7,7 +7,7 @@ put together in one pass over it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from apps.domain.hashline.blocks import BlockResolution, Resolved
 from apps.domain.hashline.model import After, Before, Cut, Head, Paste, Put, Span, Tail
@@ -40,14 +40,14 @@ class Insertion:
 Change = Replacement | Insertion
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Built:
     """New rows, and where each run of them comes from."""
 
-    rows: list[str] = field(default_factory=list)
-    kept: list[tuple[int, int, int]] = field(default_factory=list)
+    rows: list[str]
+    kept: list[tuple[int, int, int]]
     """Runs of lines that stayed: first line before, first line now, length."""
-    written: list[tuple[int, int]] = field(default_factory=list)
+    written: list[tuple[int, int]]
     """Runs of new lines that stood in the patch: first and last line now."""
 
 
@@ -171,7 +171,7 @@ class _Weaver:
         self._gone = gone
         self._next_gone = 0
         self._next = 1
-        self.built = Built()
+        self.built = Built([], [], [])
 
     def copy_through(self, line: int) -> None:
         while self._next <= line:

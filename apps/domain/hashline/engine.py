@@ -137,7 +137,7 @@ class _Call:
         base = self._memory.find(path, tag)
         if base is None:
             raise self._unknown(path, tag, file, parsed)
-        return Work(path, destination, parsed, file, base, [*parsed.cautions, *cautions])
+        return Work(path, destination, parsed, file, base, (*parsed.cautions, *cautions))
 
     def _locate(self, path: str, tag: str) -> tuple[str, list[Caution]]:
         if path in self._files:
@@ -180,10 +180,9 @@ class _Call:
 
     def _carry_out(self, work: Work) -> SectionResult:
         old = rows_of(work.base.text)
-        resolved, cautions = resolve(
+        resolved, unresolved = resolve(
             work.parsed.hunks, old, path=work.path, text=work.base.text, grammar=self._grammar
         )
-        work.cautions += cautions
         if any(each.block is not None for each in resolved):
             check_resolved(
                 [(each.hunk, each.place) for each in resolved if isinstance(each.place, Span)],
@@ -199,11 +198,12 @@ class _Call:
             applied = apply(work, resolved, old, self._registers, self._grammar)
             seen = work.base.seen
             blocks = tuple(each.block for each in resolved if each.block is not None)
+            recovered: list[Caution] = []
         else:
-            applied, seen = self._apply_stale(work, resolved, old)
+            applied, seen, recovered = self._apply_stale(work, resolved, old)
             blocks = ()
-        work.cautions += applied.cautions
-        return self._finish(work, applied, seen, blocks)
+        cautions = (*work.cautions, *unresolved, *recovered, *applied.cautions)
+        return self._finish(work, applied, seen, blocks, cautions)
 
     def _check_seen(self, work: Work, resolved: list[Resolved], old: list[str]) -> None:
         missing = needed_lines(resolved).without(work.base.seen)
@@ -229,26 +229,26 @@ class _Call:
 
     def _apply_stale(
         self, work: Work, resolved: list[Resolved], old: list[str]
-    ) -> tuple[Applied, LineSet]:
+    ) -> tuple[Applied, LineSet, list[Caution]]:
         """Apply to a text that is no longer the one that was read, where that can be proved."""
         live = rows_of(work.file.text)
         drift = Drift.between(old, live)
         if isinstance(work.parsed.file_op, Move):
             raise self._stale(work, resolved, drift)
-        if not anchors_of(resolved):
-            work.cautions.append(Caution.HEAD_TAIL_ON_STALE)
-            applied = apply(work, resolved, live, self._registers, self._grammar)
+        if anchors_of(resolved):
+            applied, caution = self._apply_moved(work, resolved, live, drift)
         else:
-            applied = self._apply_moved(work, resolved, live, drift)
+            applied = apply(work, resolved, live, self._registers, self._grammar)
+            caution = Caution.HEAD_TAIL_ON_STALE
         seen = work.base.seen.moved(drift.runs)
         for kept in self._memory.histories.get(work.path, ()):
             if kept.text == work.file.text:
                 seen = seen | kept.seen
-        return applied, seen
+        return applied, seen, [caution]
 
     def _apply_moved(
         self, work: Work, resolved: list[Resolved], live: list[str], drift: Drift
-    ) -> Applied:
+    ) -> tuple[Applied, Caution]:
         recovered = moved(
             resolved,
             rows_of(work.base.text),
@@ -271,19 +271,15 @@ class _Call:
             raise self._stale(work, resolved, drift)
         self._registers = registers
         if distance:
-            work.cautions.append(Caution.RECOVERED_REMAPPED)
-        elif self._memory.is_newest(work.path, work.base):
-            work.cautions.append(Caution.RECOVERED_EXTERNAL)
-        else:
-            work.cautions.append(Caution.RECOVERED_SESSION)
-        return applied
+            return applied, Caution.RECOVERED_REMAPPED
+        if self._memory.is_newest(work.path, work.base):
+            return applied, Caution.RECOVERED_EXTERNAL
+        return applied, Caution.RECOVERED_SESSION
 
     def _remove(self, work: Work) -> SectionResult:
         self._removals.append(work.path)
         self._memory = self._memory.forget(work.path)
-        return SectionResult(
-            work.path, work.path, FileOutcome.DELETE, cautions=tuple(work.cautions)
-        )
+        return SectionResult(work.path, work.path, FileOutcome.DELETE, cautions=work.cautions)
 
     def _finish(
         self,
@@ -291,6 +287,7 @@ class _Call:
         applied: Applied,
         seen: LineSet,
         blocks: tuple[BlockResolution, ...],
+        cautions: tuple[Caution, ...],
     ) -> SectionResult:
         target = work.destination or work.path
         changed = applied.text != work.file.text
@@ -299,7 +296,7 @@ class _Call:
                 work.path,
                 work.path,
                 FileOutcome.NOOP,
-                cautions=tuple(work.cautions),
+                cautions=cautions,
                 blocks=blocks,
             )
         content = work.file.on_disk(applied.text)
@@ -319,7 +316,7 @@ class _Call:
             outcome=FileOutcome.UPDATE,
             tag=tag_of(applied.text),
             first_changed_line=applied.first_changed if changed else None,
-            cautions=tuple(work.cautions),
+            cautions=cautions,
             blocks=blocks,
             diff=diff,
         )

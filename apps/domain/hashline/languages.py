@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
-
 _BY_EXTENSION = {
     "python": "py pyi",
     "javascript": "js jsx mjs cjs",
@@ -71,9 +69,10 @@ LANGUAGES = frozenset({*_BY_EXTENSION, *_BY_NAME.values(), "dockerfile"})
 
 def language_of(path: str) -> str | None:
     """Return the name of the language, or None for plain text and what is not known."""
-    name = PurePosixPath(path).name.lower()
+    name = path.rpartition("/")[2].lower()
     if name in _BY_NAME:
         return _BY_NAME[name]
     if name == "dockerfile" or name.startswith("dockerfile."):
         return "dockerfile"
-    return _EXTENSIONS.get(PurePosixPath(name).suffix.removeprefix("."))
+    stem, _, extension = name.rpartition(".")
+    return _EXTENSIONS.get(extension) if stem else None

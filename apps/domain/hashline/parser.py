@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from apps.domain.hashline.bodies import settle_body
 from apps.domain.hashline.model import BlockAt, Cut, FileOp, Hunk, Move, Paste, Put, Remove, Span
@@ -26,43 +26,38 @@ MAX_RANGE = 100_000
 MAX_HUNKS = 4_096
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Parsed:
     """What a section asks for, in the order written."""
 
-    hunks: list[Hunk] = field(default_factory=list)
-    file_op: FileOp | None = None
-    cautions: list[Caution] = field(default_factory=list)
-
-    @property
-    def uses_registers(self) -> bool:
-        return any(isinstance(hunk, Cut | Paste) for hunk in self.hunks)
+    hunks: tuple[Hunk, ...]
+    file_op: FileOp | None
+    cautions: tuple[Caution, ...]
 
 
 def parse(section: Section) -> Parsed:
     """Read every part of a section and check what can be checked without its file."""
-    parsed = Parsed()
+    reader = _Reader(section.path)
     for part in section.parts:
-        _Reader(part, parsed).read()
-    if isinstance(parsed.file_op, Remove) and parsed.hunks:
+        reader.read(part)
+    if isinstance(reader.file_op, Remove) and reader.hunks:
         raise Refusal(
             Rule.REM_WITH_EDITS,
             "REM removes the whole file, so nothing else may stand in its section.",
             path=section.path,
-            row=parsed.file_op.row,
+            row=reader.file_op.row,
         )
-    parsed.hunks, dropped = settle_overlap(parsed.hunks, path=section.path)
+    hunks, dropped = settle_overlap(reader.hunks, path=section.path)
     if dropped:
-        parsed.cautions.append(Caution.DUPLICATE_RANGE_LAST_WINS)
-    if section.interleaved and parsed.uses_registers:
+        reader.cautions.append(Caution.DUPLICATE_RANGE_LAST_WINS)
+    if section.interleaved and any(isinstance(hunk, Cut | Paste) for hunk in hunks):
         raise Refusal(
             Rule.REGISTERS_IN_INTERLEAVED_SECTIONS,
             "Another file's section stands between two of this file, so cuts and pastes would"
             " change their order. Put all hunks of a file into one section.",
             path=section.path,
         )
-    parsed.cautions = _once_each(parsed.cautions)
-    return parsed
+    return Parsed(tuple(hunks), reader.file_op, tuple(_once_each(reader.cautions)))
 
 
 def _once_each(cautions: list[Caution]) -> list[Caution]:
@@ -75,19 +70,23 @@ def _once_each(cautions: list[Caution]) -> list[Caution]:
 
 
 class _Reader:
-    """Goes through the rows of one part; knows the hunk above and whether it takes body rows."""
+    """Goes through the rows of a section; knows the hunk above and whether it takes body rows."""
 
-    def __init__(self, part: Part, parsed: Parsed) -> None:
-        self._part = part
-        self._parsed = parsed
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._rows: tuple[str, ...] = ()
         self._header: Header | None = None
         self._row = 0
         self._body: list[str] = []
         self._numbered: set[int] = set()
         self._comment: int | None = None
+        self.hunks: list[Hunk] = []
+        self.file_op: FileOp | None = None
+        self.cautions: list[Caution] = []
 
-    def read(self) -> None:
-        for number, row in enumerate(self._part.rows, start=1):
+    def read(self, part: Part) -> None:
+        self._rows = part.rows
+        for number, row in enumerate(part.rows, start=1):
             self._take(number, row)
         self._close()
         self._check_comment()
@@ -125,10 +124,10 @@ class _Reader:
         """Read a row that stands in no hunk: near misses, then nothing."""
         if (span := read_bare_range(row)) is not None:
             self._begin(number, Header(Verb.PUT, span, None, colon=True))
-            self._parsed.cautions.append(Caution.BARE_RANGE_AS_PUT)
+            self.cautions.append(Caution.BARE_RANGE_AS_PUT)
         elif is_elision(row):
             self._close()
-            self._parsed.cautions.append(Caution.ELISION_IGNORED)
+            self.cautions.append(Caution.ELISION_IGNORED)
         elif (numbered := read_numbered(row)) is not None and not (
             is_blank(numbered[1]) and self._plus_follows(number)
         ):
@@ -148,7 +147,7 @@ class _Reader:
             raise self._orphan(number, row)
 
     def _plus_follows(self, number: int) -> bool:
-        following = (row for row in self._part.rows[number:] if not is_blank(row))
+        following = (row for row in self._rows[number:] if not is_blank(row))
         return next(following, "").startswith("+")
 
     def _replace_numbered(self, number: int, line: int, text: str) -> None:
@@ -162,7 +161,7 @@ class _Reader:
             )
         self._numbered.add(line)
         self._add(Put(Span(line, line), (text,), number))
-        self._parsed.cautions.append(Caution.NUMBERED_ROWS_AS_PUT)
+        self.cautions.append(Caution.NUMBERED_ROWS_AS_PUT)
 
     def _begin(self, number: int, header: Header) -> None:
         self._close()
@@ -190,7 +189,7 @@ class _Reader:
                 if isinstance(header.place, Span | BlockAt):
                     self._add(Cut(header.place, header.register, self._row))
                 if header.colon:
-                    self._parsed.cautions.append(Caution.CUT_COLON_IGNORED)
+                    self.cautions.append(Caution.CUT_COLON_IGNORED)
             case Verb.REM:
                 self._set_file_op(Remove(self._row))
             case Verb.MV:
@@ -211,31 +210,31 @@ class _Reader:
                 )
             self._add(Paste(place, header.register, self._row))
             return
-        body, cautions = settle_body(self._body, path=self._part.path, row=self._row)
+        body, cautions = settle_body(self._body, path=self._path, row=self._row)
         if not body and not over_lines:
             raise self._refusal(
                 Rule.INSERT_WITHOUT_BODY,
                 "The colon promises rows to insert and none follow; begin each with '+'.",
                 self._row,
             )
-        self._parsed.cautions.extend(cautions)
+        self.cautions.extend(cautions)
         if not body:
-            self._parsed.cautions.append(Caution.EMPTY_PUT_AS_DELETE)
+            self.cautions.append(Caution.EMPTY_PUT_AS_DELETE)
         self._add(Put(place, body, self._row))
 
     def _add(self, hunk: Hunk) -> None:
-        if len(self._parsed.hunks) >= MAX_HUNKS:
+        if len(self.hunks) >= MAX_HUNKS:
             raise self._refusal(
                 Rule.PATCH_TOO_LARGE, f"A section may have at most {MAX_HUNKS} hunks.", hunk.row
             )
-        self._parsed.hunks.append(hunk)
+        self.hunks.append(hunk)
 
     def _set_file_op(self, file_op: FileOp) -> None:
-        if self._parsed.file_op is not None:
+        if self.file_op is not None:
             raise self._refusal(
                 Rule.MULTIPLE_FILE_OPS, "A section may hold one REM or one MV.", file_op.row
             )
-        self._parsed.file_op = file_op
+        self.file_op = file_op
 
     def _check_span(self, span: Span, number: int) -> None:
         if span.last < span.first:
@@ -252,7 +251,7 @@ class _Reader:
 
     def _check_comment(self) -> None:
         if self._comment is not None:
-            raise self._orphan(self._comment, self._part.rows[self._comment - 1])
+            raise self._orphan(self._comment, self._rows[self._comment - 1])
 
     def _foreign(self, number: int, row: str) -> Refusal:
         return self._refusal(
@@ -271,7 +270,7 @@ class _Reader:
         )
 
     def _refusal(self, rule: Rule, sentence: str, number: int) -> Refusal:
-        return Refusal(rule, sentence, path=self._part.path, row=number)
+        return Refusal(rule, sentence, path=self._path, row=number)
 
 
 def _unwanted_body(header: Header) -> tuple[Rule, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from apps.domain.hashline.refusals import Refusal, Rule, clip
 from apps.domain.hashline.rows import (
@@ -26,29 +26,30 @@ _DECORATION = re.compile(r"\*{3}[ \t]*(?:(?:Update|Add|Delete) File:|Move to:)?[
 _BLANKS = " \t"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Part:
     """The rows below one section header."""
 
     path: str
     tag: str | None
-    rows: list[str] = field(default_factory=list)
+    rows: tuple[str, ...] = ()
     doubtful: bool = False
     """It stood inside a section without a tag, so it may have been meant as text."""
 
     @property
     def empty(self) -> bool:
+        """Tell whether nothing stands below the header."""
         return all(is_blank(row) for row in self.rows)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Section:
     """All that one patch says about one file."""
 
     path: str
     tag: str | None
-    parts: list[Part]
-    interleaved: bool = False
+    parts: tuple[Part, ...]
+    interleaved: bool
     """Another file's section stands between its parts."""
 
 
@@ -63,6 +64,7 @@ def split(patch: str) -> list[Section]:
 
 def _parts(patch: str) -> list[Part]:
     parts: list[Part] = []
+    below: list[list[str]] = []
     # Whether the hunk above is still open for body rows, and none with a plus has come yet.
     awaits_body = False
     for row in patch.split("\n"):
@@ -73,29 +75,29 @@ def _parts(patch: str) -> list[Part]:
             break
         elif (part := _read_section_header(row)) is not None:
             if part.tag is None and awaits_body:
-                raise _bracket_in_body(part, parts[-1])
-            part.doubtful = part.tag is None and bool(parts)
-            parts.append(part)
+                raise _bracket_in_body(part, parts[-1], len(below[-1]) + 1)
+            parts.append(replace(part, doubtful=part.tag is None and bool(parts)))
+            below.append([])
             awaits_body = False
             continue
         elif (header := read_header(row)) is not None:
             awaits_body = header.verb is Verb.PUT and header.colon
         if parts:
-            parts[-1].rows.append(row)
+            below[-1].append(row)
         elif not is_blank(row) and row.rstrip(_BLANKS) != _BEGIN:
             raise _no_header(row)
     if not parts:
         raise _no_header("")
-    return parts
+    return [replace(part, rows=tuple(rows)) for part, rows in zip(parts, below, strict=True)]
 
 
-def _bracket_in_body(part: Part, above: Part) -> Refusal:
+def _bracket_in_body(part: Part, above: Part, row: int) -> Refusal:
     return Refusal(
         Rule.BAD_SECTION_HEADER,
         f"[{clip(part.path)}] stands where body rows are awaited. Begin a body row with '+'; give a"
         " section header its tag.",
         path=above.path,
-        row=len(above.rows) + 1,
+        row=row,
     )
 
 
@@ -148,40 +150,38 @@ def _bad_header(row: str, why: str) -> Refusal:
 
 def _joined(parts: list[Part]) -> list[Section]:
     tagged = {part.path for part in parts if part.tag is not None}
-    sections: dict[str, Section] = {}
+    by_path: dict[str, list[Part]] = {}
+    interleaved: set[str] = set()
     above = ""
     for part in parts:
         if part.empty:
             if part.doubtful and part.path not in tagged:
                 raise _bad_header(f"[{part.path}]", "inside a section a header needs its tag")
             continue
-        section = sections.get(part.path)
-        if section is None:
-            sections[part.path] = Section(part.path, part.tag, [part])
-        else:
-            section.parts.append(part)
-            section.interleaved = section.interleaved or above != part.path
-            section.tag = _agreed(section, part)
+        if part.path in by_path and above != part.path:
+            interleaved.add(part.path)
+        by_path.setdefault(part.path, []).append(part)
         above = part.path
-    for part in parts:
-        # A header without hunks may still lend its tag to another part of the same file.
-        if part.empty and part.path in sections:
-            sections[part.path].tag = _agreed(sections[part.path], part)
-    if not sections:
+    if not by_path:
         raise Refusal(Rule.NO_SECTIONS, "The patch has section headers and no hunks below them.")
-    if len(sections) > MAX_SECTIONS:
+    if len(by_path) > MAX_SECTIONS:
         raise Refusal(
             Rule.PATCH_TOO_LARGE, f"A patch may change at most {MAX_SECTIONS} files; split it."
         )
-    return list(sections.values())
+    # A header without hunks may still lend its tag to another part of the same file.
+    return [
+        Section(path, _agreed(path, parts), tuple(own), path in interleaved)
+        for path, own in by_path.items()
+    ]
 
 
-def _agreed(section: Section, part: Part) -> str | None:
-    if section.tag is not None and part.tag is not None and section.tag != part.tag:
+def _agreed(path: str, parts: list[Part]) -> str | None:
+    tags = list(dict.fromkeys(part.tag for part in parts if part.path == path and part.tag))
+    if len(tags) > 1:
         raise Refusal(
             Rule.CONFLICTING_TAGS,
-            f"The sections name the tags {section.tag} and {part.tag}; all of a file's hunks must"
-            " refer to one text.",
-            path=section.path,
+            f"The sections name the tags {tags[0]} and {tags[1]}; all of a file's hunks must refer"
+            " to one text.",
+            path=path,
         )
-    return section.tag if section.tag is not None else part.tag
+    return tags[0] if tags else None

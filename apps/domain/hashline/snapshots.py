@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import PurePosixPath
 
 from apps.domain.hashline.lines import LineSet
 from apps.domain.hashline.text import tag_of
@@ -88,12 +87,12 @@ class Memory:
 
     def paths_like(self, path: str, tag: str) -> list[str]:
         """Return other paths with the same file name that retain a text with this tag."""
-        name = PurePosixPath(path).name
+        name = path.rpartition("/")[2]
         return [
             other
             for other, history in self.histories.items()
             if other != path
-            and PurePosixPath(other).name == name
+            and other.rpartition("/")[2] == name
             and any(snapshot.tag == tag for snapshot in history)
         ]
 

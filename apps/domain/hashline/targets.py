@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from apps.domain.hashline.model import Move
 from apps.domain.hashline.parser import parse
@@ -23,7 +22,7 @@ class Target:
     @property
     def name(self) -> str:
         """The last part of the path: a file read under another folder may be meant."""
-        return PurePosixPath(self.path).name
+        return self.path.rpartition("/")[2]
 
 
 def targets_of(patch: str) -> list[Target]:

@@ -13,8 +13,8 @@ from apps.domain.hashline import (
     read_text,
     tag_of,
 )
-from apps.domain.hashline.grammars import TreeSitter
 from apps.domain.hashline.text import count_lines, rows_of
+from apps.sandbox.syntax.trees import TreeSitter
 
 GRAMMAR: Grammar = TreeSitter()
 
