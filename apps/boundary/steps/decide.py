@@ -11,6 +11,7 @@ from apps.approvals.models import ApprovalRequest, Receipt
 from apps.approvals.wishes import asking_of
 from apps.boundary.crossing import Crossing
 from apps.boundary.standing import Standing, read_standing
+from apps.domain.canonical import digest
 from apps.domain.policy import (
     Facts,
     ReceiptState,
@@ -27,6 +28,7 @@ from apps.domain.tooling import (
     RepeatPolicy,
     Specification,
 )
+from apps.runs.bodies import arguments_of
 from apps.runs.models import Call, Run
 
 _CLOSED = {
@@ -88,6 +90,9 @@ def _approval(call: Call) -> tuple[ReceiptState | None, Second]:
     if request.state == ApprovalRequest.State.APPROVED:
         receipt: Receipt | None = getattr(request, "receipt", None)
         if receipt is None or receipt.arguments_digest != call.arguments_digest:
+            return ReceiptState.FOREIGN, Second.NOBODY
+        if digest(arguments_of(call)) != call.arguments_digest:
+            # What would be executed is not what the digest in the row says, nor what was shown.
             return ReceiptState.FOREIGN, Second.NOBODY
         if receipt.spent_at is not None:
             return ReceiptState.SPENT, Second.NOBODY
