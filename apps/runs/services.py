@@ -218,8 +218,10 @@ def settle_call(
     reason: str = "",
     rule: str = "",
     projection: dict[str, Any] | None = None,
+    domain: str = "",
+    non_substitutable: bool = False,
 ) -> Call:
-    """Give a call its one outcome. The run's row is locked by the caller.
+    """Give a call its one outcome, and say whose failure it was. The run's row is locked.
 
     The conditional update is the law: whoever comes second is told `AlreadySettled`.
     """
@@ -229,6 +231,8 @@ def settle_call(
         "outcome": outcome.value,
         "reason": reason,
         "rule": rule or call.rule,
+        "domain": domain,
+        "non_substitutable": non_substitutable,
         "projection": inline,
         "projection_blob": digest,
         "settled_at": timezone.now(),
