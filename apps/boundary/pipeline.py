@@ -272,7 +272,11 @@ def _settle_silent(crossing: Crossing) -> None:
         reason=reason.value,
         rule="executor_fell_silent",
         projection=unexecuted(
-            outcome=outcome.value, reason=reason, message=message, fault=failure.fault
+            outcome=outcome.value,
+            reason=reason,
+            message=message,
+            fault=failure.fault,
+            retryable=read,
         ),
         explanation=message,
         failure=failure,

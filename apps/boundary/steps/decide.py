@@ -10,6 +10,7 @@ from apps.accounts.capabilities import capabilities_of
 from apps.accounts.permissions import Permission, may
 from apps.approvals.models import ApprovalRequest, Receipt
 from apps.boundary.crossing import Crossing
+from apps.domain.lessons import Lessons
 from apps.domain.policy import Facts, ReceiptState, Refuse, Verdict, decide, needs_grant
 from apps.domain.tooling import (
     CallState,
@@ -36,6 +37,7 @@ def judge(crossing: Crossing) -> Verdict:
 
 def _facts(crossing: Crossing, spec: Specification) -> Facts:
     run, call = crossing.run, crossing.call
+    lessons = Lessons.of(run.lessons)
     frozen = (run.catalog or {}).get("tools", {}).get(call.tool)
     return Facts(
         member_active=run.member.is_active,
@@ -57,6 +59,8 @@ def _facts(crossing: Crossing, spec: Specification) -> Facts:
         stop_requested=run.stop_requested_at is not None,
         approval=_approval(call),
         repeat_of=_earlier_success(call, spec),
+        same_failure=lessons.same_failure(call.tool, call.arguments_digest, step=call.step),
+        cut_off=lessons.cuts_off(call.tool),
     )
 
 

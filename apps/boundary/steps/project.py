@@ -18,7 +18,12 @@ def project(executed: Executed, spec: Specification) -> dict[str, Any]:
 
 
 def unexecuted(
-    *, outcome: str, reason: Reason, message: str, fault: FaultDomain | None = None
+    *,
+    outcome: str,
+    reason: Reason,
+    message: str,
+    fault: FaultDomain | None = None,
+    retryable: bool = False,
 ) -> dict[str, Any]:
     """Return what a model is told of a call whose tool never ran."""
     return {
@@ -26,5 +31,6 @@ def unexecuted(
         "status": "error",
         "reason": reason.value,
         "message": message[:700],
+        "retryable": retryable,
         "fault": (fault or usual_domain(reason)).value,
     }
