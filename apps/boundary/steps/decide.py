@@ -10,6 +10,7 @@ from apps.accounts.capabilities import capabilities_of
 from apps.approvals.models import ApprovalRequest, Receipt
 from apps.boundary.crossing import Crossing
 from apps.boundary.standing import Standing, read_standing
+from apps.domain.canonical import digest
 from apps.domain.lessons import Lessons
 from apps.domain.policy import Facts, ReceiptState, Refuse, Verdict, decide, needs_grant
 from apps.domain.tooling import (
@@ -19,6 +20,7 @@ from apps.domain.tooling import (
     RepeatPolicy,
     Specification,
 )
+from apps.runs.bodies import arguments_of
 from apps.runs.models import Call, Run
 
 
@@ -71,6 +73,9 @@ def _approval(call: Call) -> ReceiptState | None:
     if request.state == ApprovalRequest.State.APPROVED:
         receipt = Receipt.objects.filter(call=call).first()
         if receipt is None or receipt.arguments_digest != call.arguments_digest:
+            return ReceiptState.FOREIGN
+        if digest(arguments_of(call)) != call.arguments_digest:
+            # What would be executed is not what the digest in the row says, nor what was shown.
             return ReceiptState.FOREIGN
         return ReceiptState.APPROVED if receipt.spent_at is None else ReceiptState.SPENT
     return {
