@@ -33,6 +33,7 @@ from apps.approvals.errors import ReceiptSpent
 from apps.boundary.crossing import Crossed, Crossing, Settled, Waiting
 from apps.boundary.hold import Hold
 from apps.boundary.selectors import may_be_executed
+from apps.boundary.standing import Standing
 from apps.boundary.steps.approve import ask, hand_over
 from apps.boundary.steps.consume import announce, consume
 from apps.boundary.steps.decide import judge
@@ -62,15 +63,18 @@ MAX_ATTEMPTS = 5
 """A waiting call whose way to its worker broke so often would break for ever."""
 
 
-def cross(*, run: Run, call: Call) -> Crossed:
+def cross(*, run: Run, call: Call, standing: Standing | None = None) -> Crossed:
     """Take a proposed call as far as it goes at once. The caller has run and call locked.
 
-    A call that is quick and only ours crosses whole, in this transaction. One that must ask, or
-    may take long, is left waiting; whoever settles it wakes the run.
+    A call that is quick and only ours crosses whole, in this transaction; one that was only
+    drafted in it is written when it gets somewhere. One that must ask, or may take long, is left
+    waiting; whoever settles it wakes the run.
     """
-    crossing = Crossing(run=run, call=call, tool=resolve_tool(call.tool, run.agent))
+    crossing = Crossing(
+        run=run, call=call, tool=resolve_tool(call.tool, run.agent), standing=standing
+    )
     if crossing.call.state != CallState.PROPOSED.value:
-        return _standing(crossing)
+        return _as_it_is(crossing)
     match judge(crossing):
         case Refuse() as refusal:
             return _refuse(crossing, refusal)
@@ -283,7 +287,7 @@ def _settle_silent(crossing: Crossing) -> None:
     )
 
 
-def _standing(crossing: Crossing) -> Crossed:
+def _as_it_is(crossing: Crossing) -> Crossed:
     settled = crossing.call.state == CallState.SETTLED.value
     return Settled(crossing.call) if settled else Waiting(crossing.call)
 
