@@ -12,6 +12,7 @@ from apps.approvals.wishes import asking_of
 from apps.boundary.crossing import Crossing
 from apps.boundary.standing import Standing, read_standing
 from apps.domain.canonical import digest
+from apps.domain.lessons import Lessons
 from apps.domain.policy import (
     Facts,
     ReceiptState,
@@ -55,6 +56,7 @@ def judge(crossing: Crossing) -> Verdict:
 def _facts(crossing: Crossing, spec: Specification, standing: Standing) -> Facts:
     run, call = standing.run, crossing.call
     approval, seconded = _approval(call)
+    lessons = Lessons.of(run.lessons)
     return Facts(
         member_active=run.member.is_active,
         member_may_take_part=run.member.is_active and standing.may_take_part,
@@ -77,6 +79,8 @@ def _facts(crossing: Crossing, spec: Specification, standing: Standing) -> Facts
         approval=approval,
         seconded=seconded,
         repeat_of=_earlier_success(call, spec),
+        same_failure=lessons.same_failure(call.tool, call.arguments_digest, step=call.step),
+        cut_off=lessons.cuts_off(call.tool),
     )
 
 
