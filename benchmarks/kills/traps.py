@@ -35,7 +35,7 @@ STEPS: dict[str, tuple[str, str, str]] = {
     "proposed": (_ENGINE, "propose", "after"),
     "parked": (_ENGINE, "park_run", "after"),
     "finished": (_ENGINE, "finish_run", "after"),
-    "proposed from outside": ("apps.boundary.external", "propose", "after"),
+    "proposed from outside": ("apps.boundary.external", "introduce", "after"),
     "finished from outside": ("apps.boundary.external", "finish_run", "after"),
     "judging": (_PIPELINE, "judge", "before"),
     "judged": (_PIPELINE, "judge", "after"),
