@@ -64,4 +64,5 @@ def narrowing(names: Any) -> Narrowing:
     """Return a stored list of names; null narrows nothing, and what is no list leaves nothing."""
     if names is None:
         return Narrowing()
-    return Narrowing(frozenset(names) if isinstance(names, list) else frozenset())
+    kept = names if isinstance(names, list) else []
+    return Narrowing(frozenset(name for name in kept if isinstance(name, str)))

@@ -11,6 +11,7 @@ from django.db import connection
 from apps.core.correlation import current_correlation_id
 from apps.domain.manifests import parse_manifest
 from apps.domain.tooling import Reason, Specification, ToolFailure, ToolOk
+from apps.domain.tooling.features import Feature
 from apps.grants.selectors import granted_package_tools
 from apps.packages.errors import TreeMismatch
 from apps.packages.models import PackageTool, PackageVersion
@@ -42,7 +43,11 @@ def packaged_tools(agent_id: uuid.UUID) -> dict[str, Tool]:
 
 def as_tool(row: PackageTool) -> Tool:
     """Turn an admitted tool into something that the boundary can judge and carry out."""
-    return Tool(spec=_specification(row.version_id, row.name), handler=_handler(row))
+    return Tool(
+        spec=_specification(row.version_id, row.name),
+        handler=_handler(row),
+        feature=Feature.PACKAGES,
+    )
 
 
 @functools.lru_cache(maxsize=512)
