@@ -8,8 +8,8 @@ from kombu import Exchange, Queue
 
 # Imported here so that every process that has settings rings bells through the same Celery app.
 import kaizen.celery  # noqa: F401
-from kaizen import log
 from apps.domain.tooling.features import FEATURES
+from kaizen import log
 from kaizen.environment import Environment, database, redis_url
 from kaizen.look import ADMIN_LOOK
 

@@ -33,6 +33,7 @@ from apps.approvals.errors import ReceiptSpent
 from apps.boundary.crossing import Crossed, Crossing, Settled, Waiting
 from apps.boundary.hold import Hold
 from apps.boundary.selectors import may_be_executed
+from apps.boundary.standing import read_standing
 from apps.boundary.steps.approve import ask, hand_over
 from apps.boundary.steps.consume import announce, consume
 from apps.boundary.steps.decide import judge
@@ -59,7 +60,7 @@ def cross(*, run: Run, call: Call) -> Crossed:
     A call that is quick and only ours crosses whole, in this transaction. One that must ask, or
     may take long, is left waiting; whoever settles it wakes the run.
     """
-    crossing = Crossing(run=run, call=call, tool=resolve_tool(call.tool, run.agent))
+    crossing = _crossing(run, call)
     if crossing.call.state != CallState.PROPOSED.value:
         return _standing(crossing)
     match judge(crossing):
@@ -259,9 +260,14 @@ def _standing(crossing: Crossing) -> Crossed:
 
 def _locked(call_id: Any, tool: Any = None) -> Crossing:
     run, call = _locked_rows(call_id)
-    return Crossing(
-        run=run, call=call, tool=tool if tool is not None else resolve_tool(call.tool, run.agent)
-    )
+    return _crossing(run, call) if tool is None else Crossing(run=run, call=call, tool=tool)
+
+
+def _crossing(run: Run, call: Call) -> Crossing:
+    """Return a locked call with what its tool is now, and how things stand for it."""
+    standing = read_standing(run_id=run.pk, tool=call.tool)
+    tool = resolve_tool(call.tool, standing.run.agent, standing.policy)
+    return Crossing(run=run, call=call, tool=tool, standing=standing)
 
 
 def _locked_rows(call_id: Any) -> tuple[Run, Call]:

@@ -12,12 +12,15 @@ from typing import Any
 
 from apps.boundary.crossing import Crossing
 from apps.boundary.errors import ProposalChanged
+from apps.boundary.standing import Standing
 from apps.boundary.steps.project import unexecuted
 from apps.boundary.steps.record import record
 from apps.domain.canonical import BadJson, digest, digest_bytes, strict_loads
+from apps.domain.pinning import refusal_of
 from apps.domain.tooling import DEFAULT_ARGUMENT_CAP, Outcome, Reason
+from apps.grants.policy import deployment_policy
 from apps.rooms.services import publish_event
-from apps.runs.bodies import pack
+from apps.runs.bodies import arguments_of, pack
 from apps.runs.models import Call, Run
 from apps.runs.services import actor_of, agent_card
 from apps.tools.catalog import resolve_tool
@@ -38,13 +41,16 @@ class Proposal:
     arguments_text: str
 
 
-def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
+def propose(
+    *, run: Run, step: int, place: int, proposal: Proposal, standing: Standing | None = None
+) -> Call:
     """Store a proposed call, or return the one that the same proposal id stored before.
 
     The run is locked. An invalid proposal comes back settled as refused.
     """
     name = _name(proposal.name)
-    tool = resolve_tool(name, run.agent)
+    policy = deployment_policy() if standing is None else standing.policy
+    tool = resolve_tool(name, run.agent, policy)
     arguments, fault = _read(proposal.arguments_text, tool)
     arguments_digest = (
         digest(arguments)
@@ -53,7 +59,7 @@ def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
     )
     known = Call.objects.filter(run=run, proposal_id=proposal.proposal_id).first()
     if known is not None:
-        if (known.tool, known.arguments_digest) != (name, arguments_digest):
+        if not _is_the_same(known, name, arguments, arguments_digest, tool):
             raise ProposalChanged(
                 "This proposal id already stands for another call of this run.",
                 field="proposal_id",
@@ -71,7 +77,7 @@ def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
         arguments=inline,
         arguments_blob=blob,
         arguments_digest=arguments_digest,
-        descriptor_digest=tool.spec.digest if tool is not None else "",
+        descriptor_digest=tool.digest if tool is not None else "",
     )
     publish_event(
         room_id=run.room_id,
@@ -122,7 +128,23 @@ def _read(text: str, tool: Tool | None) -> tuple[dict[str, Any], str | None]:
         return {}, "Arguments are one JSON object."
     if tool is None:
         return value, None
-    errors = tool.spec.argument_errors(value)
+    if taken := tool.pins.named_in(value):
+        return {}, refusal_of(taken)
+    # From here on they are arguments like any other: judged, digested, shown and kept.
+    whole = tool.pins.merged(value)
+    errors = tool.spec.argument_errors(whole)
     if errors:
         return {}, " ".join(str(error) for error in errors)
-    return value, None
+    return whole, None
+
+
+def _is_the_same(
+    known: Call, name: str, arguments: dict[str, Any], arguments_digest: str, tool: Tool | None
+) -> bool:
+    """Tell whether a stored call is what a repeated proposal proposes."""
+    if known.tool != name or known.arguments_digest == arguments_digest:
+        return known.tool == name
+    if tool is None or tool.digest == known.descriptor_digest:
+        return False
+    # What is pinned has changed since it was stored: what was proposed must still all be in it.
+    return tool.pins.without(arguments).items() <= arguments_of(known).items()

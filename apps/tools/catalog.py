@@ -20,7 +20,7 @@ from apps.grants.selectors import choice_of, narrowing
 from apps.rooms.models import Participant
 from apps.runs.models import Run
 from apps.tools.contract import Tool
-from apps.tools.packaged import packaged_tools
+from apps.tools.packaged import packaged_tool, packaged_tools
 from apps.tools.registry import BUILTIN_TOOLS
 
 
@@ -63,7 +63,7 @@ def freeze_catalog(tools: Iterable[Tool]) -> tuple[dict[str, Any], str]:
 
 def resolve_tool(name: str, agent: Agent, policy: DeploymentPolicy) -> Tool | None:
     """Return what a name stands for now, for this agent; None where it stands for nothing."""
-    tool = BUILTIN_TOOLS.get(name) or packaged_tools(agent.pk).get(name)
+    tool = BUILTIN_TOOLS.get(name) or packaged_tool(agent.pk, name)
     return None if tool is None else pinned(tool, policy)
 
 
@@ -75,9 +75,7 @@ def pinned(tool: Tool, policy: DeploymentPolicy) -> Tool:
 
 def replace_tool(facts: Facts, tool: Tool) -> Facts:
     """Return facts of the same place and people, about one tool that the agent holds."""
-    return replace(
-        facts, tool_enabled=tool.enabled, granted_tools=frozenset({tool.spec.name})
-    )
+    return replace(facts, tool_enabled=tool.enabled, granted_tools=frozenset({tool.spec.name}))
 
 
 def _held_tools(agent: Agent) -> list[Tool]:

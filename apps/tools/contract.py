@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from apps.accounts.models import User
@@ -46,7 +46,7 @@ class Tool:
     handler: Handler
     feature: Feature | None = None
     """The switch of the deployment that it hangs on, if any."""
-    pins: Pins = Pins()
+    pins: Pins = field(default_factory=Pins)
     """The arguments that the deployment sets itself."""
 
     @property

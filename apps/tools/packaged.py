@@ -41,6 +41,12 @@ def packaged_tools(agent_id: uuid.UUID) -> dict[str, Tool]:
     return {row.name: as_tool(row) for row in granted_package_tools(agent_id)}
 
 
+def packaged_tool(agent_id: uuid.UUID, name: str) -> Tool | None:
+    """Return one package tool that an agent holds now, or None."""
+    row = granted_package_tools(agent_id).filter(name=name).first()
+    return None if row is None else as_tool(row)
+
+
 def as_tool(row: PackageTool) -> Tool:
     """Turn an admitted tool into something that the boundary can judge and carry out."""
     return Tool(

@@ -11,7 +11,6 @@ from apps.domain.policy.verdicts import Admit, Ask, Refuse, Repeat, Verdict
 from apps.domain.tooling.specification import Specification
 from apps.domain.tooling.words import Reason
 
-
 # The rules that a catalog applies when it is put together, each in its own name.
 OFFERING: Final = frozenset(
     {
