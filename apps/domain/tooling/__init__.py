@@ -3,10 +3,10 @@
 from apps.domain.tooling.declaring import (
     DEFAULT_ARGUMENT_CAP,
     DEFAULT_TIMEOUT_S,
-    DERIVED,
     MAX_ARGUMENT_CAP,
     MAX_TIMEOUT_S,
     BadSpecification,
+    check_specification,
     specify,
 )
 from apps.domain.tooling.descriptors import (
@@ -16,11 +16,13 @@ from apps.domain.tooling.descriptors import (
     descriptor_digest,
     project_schema,
 )
-from apps.domain.tooling.registry import NameTaken, Registry
+from apps.domain.tooling.registry import NameTaken, NotInTheSet, Registered, Registry, Untyped
 from apps.domain.tooling.results import ToolFailure, ToolOk, ToolResult, usual_domain
 from apps.domain.tooling.specification import (
     DEFAULT_PAUSE_S,
+    DERIVED,
     MAX_PAUSE_S,
+    WITHIN_TURN,
     DeclaredEffect,
     Pauses,
     Provenance,
@@ -40,6 +42,7 @@ from apps.domain.tooling.words import (
     Reason,
     RepeatPolicy,
     Risk,
+    SideEffectClass,
     Visibility,
 )
 
@@ -52,6 +55,7 @@ __all__ = [
     "MAX_PAUSE_S",
     "MAX_TIMEOUT_S",
     "PROJECTED_BOUND",
+    "WITHIN_TURN",
     "BadSpecification",
     "CallState",
     "Capability",
@@ -65,19 +69,24 @@ __all__ = [
     "FaultDomain",
     "Guard",
     "NameTaken",
+    "NotInTheSet",
     "Outcome",
     "Pauses",
     "Provenance",
     "Reason",
+    "Registered",
     "Registry",
     "RepeatPolicy",
     "Risk",
+    "SideEffectClass",
     "Specification",
     "ToolFailure",
     "ToolOk",
     "ToolResult",
+    "Untyped",
     "Visibility",
     "catalog_digest",
+    "check_specification",
     "descriptor_digest",
     "project_schema",
     "specify",
