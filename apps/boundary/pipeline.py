@@ -33,7 +33,7 @@ from apps.approvals.errors import ReceiptSpent
 from apps.boundary.crossing import Crossed, Crossing, Settled, Waiting
 from apps.boundary.hold import Hold
 from apps.boundary.selectors import may_be_executed
-from apps.boundary.standing import read_standing
+from apps.boundary.standing import Standing, read_standing
 from apps.boundary.steps.approve import ask, hand_over
 from apps.boundary.steps.consume import announce, consume
 from apps.boundary.steps.decide import judge
@@ -54,15 +54,16 @@ MAX_ATTEMPTS = 5
 """A waiting call whose way to its worker broke so often would break for ever."""
 
 
-def cross(*, run: Run, call: Call) -> Crossed:
+def cross(*, run: Run, call: Call, standing: Standing | None = None) -> Crossed:
     """Take a proposed call as far as it goes at once. The caller has run and call locked.
 
-    A call that is quick and only ours crosses whole, in this transaction. One that must ask, or
-    may take long, is left waiting; whoever settles it wakes the run.
+    A call that is quick and only ours crosses whole, in this transaction; one that was only
+    drafted in it is written when it gets somewhere. One that must ask, or may take long, is left
+    waiting; whoever settles it wakes the run.
     """
-    crossing = _crossing(run, call)
+    crossing = _crossing(run, call, standing)
     if crossing.call.state != CallState.PROPOSED.value:
-        return _standing(crossing)
+        return _as_it_is(crossing)
     match judge(crossing):
         case Refuse() as refusal:
             return _refuse(crossing, refusal)
@@ -253,7 +254,7 @@ def _settle_silent(crossing: Crossing) -> None:
     )
 
 
-def _standing(crossing: Crossing) -> Crossed:
+def _as_it_is(crossing: Crossing) -> Crossed:
     settled = crossing.call.state == CallState.SETTLED.value
     return Settled(crossing.call) if settled else Waiting(crossing.call)
 
@@ -263,9 +264,9 @@ def _locked(call_id: Any, tool: Any = None) -> Crossing:
     return _crossing(run, call) if tool is None else Crossing(run=run, call=call, tool=tool)
 
 
-def _crossing(run: Run, call: Call) -> Crossing:
-    """Return a locked call with what its tool is now, and how things stand for it."""
-    standing = read_standing(run_id=run.pk, tool=call.tool)
+def _crossing(run: Run, call: Call, standing: Standing | None = None) -> Crossing:
+    """Return a locked call with how things stand for it, and with what its tool is now."""
+    standing = standing or read_standing(run_id=run.pk, tool=call.tool)
     tool = resolve_tool(call.tool, standing.run.agent, standing.policy)
     return Crossing(run=run, call=call, tool=tool, standing=standing)
 
