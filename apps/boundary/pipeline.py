@@ -41,8 +41,17 @@ from apps.boundary.steps.execute import execute
 from apps.boundary.steps.project import project, unexecuted
 from apps.boundary.steps.record import record
 from apps.core.correlation import bind_correlation_id
+from apps.domain.lessons import CLOSING_AFTER, Lessons
 from apps.domain.policy import Admit, Ask, Refuse, Repeat
-from apps.domain.tooling import CallState, Effect, EffectDomain, Outcome, Reason
+from apps.domain.tooling import (
+    CallState,
+    Effect,
+    EffectDomain,
+    FaultDomain,
+    Outcome,
+    Reason,
+    ToolFailure,
+)
 from apps.rooms.services import room_last
 from apps.runs.bodies import arguments_of, projection_of
 from apps.runs.claims import lock_call, lock_run
@@ -148,6 +157,8 @@ def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:
             reason=executed.reason,
             rule=rule,
             projection=project(executed, tool.spec),
+            explanation=executed.explanation,
+            failure=executed.failure,
         )
 
 
@@ -165,6 +176,8 @@ def _execute(crossing: Crossing, rule: str) -> Settled:
         reason=executed.reason,
         rule=rule,
         projection=project(executed, tool.spec),
+        explanation=executed.explanation,
+        failure=executed.failure,
     )
 
 
@@ -192,14 +205,23 @@ def _repeat(crossing: Crossing, earlier_id: str, rule: str) -> Settled:
         outcome=Outcome.SUPPRESSED,
         reason="",
         rule=rule,
-        projection={
-            **earlier,
-            "outcome": Outcome.OK.value,
-            "note": (
-                "This exact call succeeded earlier in this turn, so nothing new was made and this"
-                " is its result. For a second copy, call again with other arguments."
-            ),
-        },
+        projection={**earlier, "outcome": Outcome.OK.value, "note": _note(crossing)},
+    )
+
+
+def _note(crossing: Crossing) -> str:
+    """Say that nothing new was made, and more plainly where that was said before."""
+    call = crossing.call
+    before = Lessons.of(crossing.run.lessons).repeats_of(call.tool, call.arguments_digest)
+    if before < CLOSING_AFTER:
+        return (
+            "This exact call succeeded earlier in this turn, so nothing new was made and this is"
+            " its result. Where a second copy is wanted, call again with other arguments."
+        )
+    return (
+        f"This exact call succeeded earlier in this turn and has now been handed back {before + 1}"
+        " times; nothing new was made. It is done. Do not call it again in this turn: answer with"
+        " what it made."
     )
 
 
@@ -244,13 +266,22 @@ def _settle_silent(crossing: Crossing) -> None:
         else "The worker stopped before the tool had answered. Whether it changed anything is"
         " unknown; look before trying again."
     )
+    # It was the worker that fell silent, whatever the tool did to it.
+    failure = ToolFailure(reason, message, retryable=read, domain=FaultDomain.BOUNDARY)
     record(
         crossing,
         outcome=outcome,
         reason=reason.value,
         rule="executor_fell_silent",
-        projection=unexecuted(outcome=outcome.value, reason=reason, message=message),
+        projection=unexecuted(
+            outcome=outcome.value,
+            reason=reason,
+            message=message,
+            fault=failure.fault,
+            retryable=read,
+        ),
         explanation=message,
+        failure=failure,
     )
 
 

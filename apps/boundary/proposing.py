@@ -81,6 +81,7 @@ def draft_call(
         tool=name,
         title=tool.spec.title if tool is not None else name,
         effect=tool.spec.effect.value if tool is not None else "",
+        capability=tool.spec.capability.value if tool is not None else "",
         arguments=inline,
         arguments_blob=blob,
         arguments_digest=(

@@ -231,8 +231,10 @@ def settle_call(
     reason: str = "",
     rule: str = "",
     projection: dict[str, Any] | None = None,
+    domain: str = "",
+    non_substitutable: bool = False,
 ) -> Call:
-    """Give a call its one outcome. The run's row is locked by the caller.
+    """Give a call its one outcome, and say whose failure it was. The run's row is locked.
 
     The conditional update is the law: whoever comes second is told `AlreadySettled`. A drafted
     call has no second: its row comes to be with its outcome.
@@ -244,6 +246,8 @@ def settle_call(
         "outcome": outcome.value,
         "reason": reason,
         "rule": rule or call.rule,
+        "domain": domain,
+        "non_substitutable": non_substitutable,
         "projection": inline,
         "projection_blob": digest,
         "settled_at": now,
