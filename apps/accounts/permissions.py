@@ -31,6 +31,7 @@ class Permission(StrEnum):
     PROPOSAL_REVIEW = "proposals.review_packageproposal"
     PACKAGE_MANAGE = "packages.manage_package"
     POLICY_MANAGE = "grants.manage_policy"
+    APPROVAL_SECOND = "approvals.second_approval"
     AUDIT_READ = "audit.view_auditrow"
 
     @property

@@ -78,12 +78,12 @@ def cross(*, run: Run, call: Call, standing: Standing | None = None) -> Crossed:
             return _refuse(crossing, refusal)
         case Repeat(call_id=earlier, rule=rule):
             return _repeat(crossing, earlier, rule)
-        case Ask(why=why):
-            return ask(crossing, why=why)
+        case Ask() as question:
+            return ask(crossing, question)
         case Admit() if crossing.tool is not None and crossing.tool.spec.later:
             return hand_over(crossing)
-        case Admit(rule=rule):
-            consume(crossing, executor="inline")
+        case Admit(rule=rule, waived=waived):
+            consume(crossing, executor="inline", waived=waived)
             return _execute(crossing, rule)
 
 
@@ -105,19 +105,19 @@ def execute_waiting(*, call_id: Any, executor: str) -> None:
             case Refuse() as refusal:
                 _refuse(crossing, refusal)
                 return
-            case Ask(why=why):
+            case Ask() as question:
                 if not crossing.call.needs_receipt:
                     # The rules have become stricter since it was handed over.
-                    ask(crossing, why=why)
+                    ask(crossing, question)
                 return
             case Repeat(call_id=earlier, rule=rule):
                 _repeat(crossing, earlier, rule)
                 return
-            case Admit(rule=rule):
+            case Admit(rule=rule, waived=waived):
                 try:
                     # A savepoint of its own, so that a spent receipt undoes nothing else.
                     with transaction.atomic():
-                        consume(crossing, executor=executor)
+                        consume(crossing, executor=executor, waived=waived)
                 except ReceiptSpent as spent:
                     _refuse(
                         crossing, Refuse(Reason.RECEIPT_SPENT, str(spent), "receipt_is_spendable")

@@ -24,6 +24,7 @@ from django.db.models import (
 )
 
 from apps.accounts.permissions import Permission, held_by
+from apps.approvals.wishes import RunAsking, chosen_mode, rules_about
 from apps.core.prepared import Given, Prepared
 from apps.domain.policy import Narrowing
 from apps.grants.policy import DeploymentPolicy, policy_mark, policy_under
@@ -40,6 +41,7 @@ class Standing:
     run: Run
     """With its room, agent and member; without its catalog."""
     may_take_part: bool
+    asking: RunAsking
     others_in_room: bool
     catalog_digest: str | None
     """The digest under which the run's catalog froze the tool; None where it is not in it."""
@@ -60,6 +62,7 @@ def read_standing(*, run_id: Any, tool: str, proposal_id: str = "") -> Standing:
     return Standing(
         run=run,
         may_take_part=run.may_take_part,
+        asking=RunAsking(run.asking_mode, run.asking_rules),
         others_in_room=run.others_in_room,
         catalog_digest=run.frozen_digest,
         last_step=run.last_step or 0,
@@ -91,6 +94,8 @@ def _query() -> QuerySet[Run]:
         .annotate(
             may_take_part=held_by(Permission.ROOM_TAKE_PART, Room, user="member_id", obj="room_id"),
             others_in_room=Exists(others),
+            asking_mode=chosen_mode(),
+            asking_rules=rules_about(Given("tool", CharField())),
             frozen_digest=frozen,
             last_step=Subquery(calls.order_by("-step").values("step")[:1]),
             known_call=Subquery(known.values("pk")[:1]),

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from apps.domain.policy.facts import Facts
-from apps.domain.policy.modes import approval_mode
+from apps.domain.policy.facts import Facts, ReceiptState
+from apps.domain.policy.modes import Waived, approval_mode
 from apps.domain.policy.rules import RULES, Rule
 from apps.domain.policy.verdicts import Admit, Ask, Refuse, Repeat, Verdict
 from apps.domain.tooling.specification import Specification
@@ -66,7 +66,10 @@ def decide(spec: Specification, facts: Facts) -> Verdict:
         verdict = rule.ask(spec, facts, rule.name)
         if verdict is not None:
             return verdict
-    return Admit(approval_mode(spec), "nothing_refuses")
+    resolved = approval_mode(spec, facts.asking)
+    # A yes that was given is a receipt, whatever would pass without one.
+    waived = Waived.NOT if facts.approval is ReceiptState.APPROVED else resolved.waived
+    return Admit(resolved.mode, "nothing_refuses", waived)
 
 
 def explain(spec: Specification, facts: Facts) -> Explanation:
