@@ -175,6 +175,15 @@ def test_arguments_changed_behind_the_approval_are_never_executed(
     assert (call.outcome, letters.sent) == ("denied", [])
 
 
+def test_arguments_changed_under_their_old_digest_are_never_executed(
+    asked: ApprovalRequest, member: User, letters: Letters
+) -> None:
+    say_yes(asked, member)
+    Call.objects.filter(pk=asked.call_id).update(arguments={"to": "eve"})
+    call = execute(asked)
+    assert (call.outcome, letters.sent) == ("denied", [])
+
+
 def test_a_tool_that_changed_behind_the_approval_is_never_executed(
     asked: ApprovalRequest, member: User, letters: Letters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -282,9 +291,9 @@ def test_a_read_outside_runs_without_a_question_and_is_abandoned_when_silent(
         return ToolOk({"seen": arguments["to"]})
 
     offer(monkeypatch, outside_tool(look, name="look_up", effect=Effect.READ))
-    from apps.tools.catalog import freeze_catalog, offered_tools
+    from apps.tools.catalog import freeze
 
-    run.catalog, run.catalog_digest = freeze_catalog(offered_tools(run.agent))
+    freeze(run)
     run.save()
     waiting = crossed(run, "look_up", {"to": "anna"})
     assert isinstance(waiting, Waiting)
