@@ -4,7 +4,7 @@ The engine runs inside our own processes and cannot be interrupted, so its work 
 beforehand: by what a schema may ask about one place of a value, times the places there are.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -126,8 +126,10 @@ def _at_one_place(graph: Graph, here: list[Path], asked: dict[Path, int]) -> tup
     """Return the most that is asked about any one place, and whether the schema is recursive."""
     nodes = graph.nodes
 
-    def everywhere(path: Path) -> list[Path]:
-        return [*nodes[path].here, *(target for group in nodes[path].below for target in group)]
+    def everywhere(path: Path) -> Iterator[Path]:
+        yield from nodes[path].here
+        for group in nodes[path].below:
+            yield from group
 
     order = _ordered(nodes, everywhere)
     if order is None:

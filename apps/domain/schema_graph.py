@@ -6,7 +6,7 @@ way of reaching it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -38,51 +38,53 @@ class LeadsNowhere(ValueError):
     """A schema with a reference to a place that it does not have."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Node:
     """One schema: what it asks itself, and whom it hands the same place or a place below."""
 
     units: int = 1
-    here: list[Path] = field(default_factory=list)
+    here: tuple[Path, ...] = ()
     # Groups of schemas; of one group at most one is asked about any one place below.
-    below: list[list[Path]] = field(default_factory=list)
+    below: tuple[tuple[Path, ...], ...] = ()
     # What each place below costs the schema itself.
     below_units: int = 0
     asks_again: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Graph:
     """The reachable schemas by their path, the root under the empty path."""
 
     nodes: dict[Path, Node]
-    branches: bool = False
-    patterns: int = 0
+    branches: bool
+    patterns: int
     # A reference leads to something that stands where no keyword expects a schema.
-    strays: bool = False
+    strays: bool
 
 
 def graph_of(root: Any) -> Graph:
     """Return the graph of a schema of any dialect that has passed its meta-schema."""
     places = _Places(root)
-    graph = Graph({})
+    nodes: dict[Path, Node] = {}
+    found: list[dict[str, Any]] = []
     waiting: list[Path] = [()]
     while waiting:
         path = waiting.pop()
-        if path in graph.nodes:
+        if path in nodes:
             continue
         schema = places.at(path)
-        graph.strays |= not places.holds_schema(path)
-        node = graph.nodes[path] = Node()
-        if not isinstance(schema, dict):
-            continue
-        _weigh(schema, node)
-        _follow(schema, path, places, node)
-        graph.branches |= any(word in schema for word in _BRANCHES)
-        graph.patterns += ("pattern" in schema) + len(_named(schema, "patternProperties"))
+        node = nodes[path] = _node(schema, path, places) if isinstance(schema, dict) else Node()
+        found += [schema] if isinstance(schema, dict) else []
         waiting += node.here
         waiting += [target for group in node.below for target in group]
-    return graph
+    return Graph(
+        nodes,
+        branches=any(word in schema for schema in found for word in _BRANCHES),
+        patterns=sum(
+            ("pattern" in schema) + len(_named(schema, "patternProperties")) for schema in found
+        ),
+        strays=not all(map(places.holds_schema, nodes)),
+    )
 
 
 def size_of(value: Any) -> int:
@@ -171,41 +173,52 @@ class _Places:
         return path
 
 
-def _weigh(schema: dict[str, Any], node: Node) -> None:
-    node.units += len(schema)
-    for keyword in ("enum", "const"):
-        if keyword in schema:
-            node.units += size_of(schema[keyword])
+def _node(schema: dict[str, Any], path: Path, places: _Places) -> Node:
+    matched = _named(schema, "patternProperties")
+    return Node(
+        units=_units(schema),
+        here=tuple(_here(schema, path, places)),
+        below=tuple(_below(schema, path)),
+        below_units=_PATTERN_UNITS * len(matched),
+        asks_again=any(word in schema for word in _UNEVALUATED),
+    )
+
+
+def _units(schema: dict[str, Any]) -> int:
+    units = 1 + len(schema)
+    units += sum(size_of(schema[word]) for word in ("enum", "const") if word in schema)
     required = schema.get("required")
-    if isinstance(required, list):
-        node.units += len(required)
-    node.units += _PATTERN_UNITS * sum(word in schema for word in ("pattern", "format"))
-    node.below_units += _PATTERN_UNITS * len(_named(schema, "patternProperties"))
-    node.asks_again = any(word in schema for word in _UNEVALUATED)
+    units += len(required) if isinstance(required, list) else 0
+    return units + _PATTERN_UNITS * sum(word in schema for word in ("pattern", "format"))
 
 
-def _follow(schema: dict[str, Any], path: Path, places: _Places, node: Node) -> None:
-    node.here += [(*path, word) for word in _HERE_ONE if word in schema]
+def _here(schema: dict[str, Any], path: Path, places: _Places) -> Iterator[Path]:
+    for word in _HERE_ONE:
+        if word in schema:
+            yield (*path, word)
     for word in _HERE_MANY:
         if isinstance(schema.get(word), list):
-            node.here += [(*path, word, index) for index in range(len(schema[word]))]
+            yield from ((*path, word, index) for index in range(len(schema[word])))
     for word in _HERE_NAMED:
-        node.here += [(*path, word, name) for name in _schemas_named(schema, word)]
+        yield from ((*path, word, name) for name in _schemas_named(schema, word))
     for word in REFERENCES:
         if isinstance(schema.get(word), str):
-            node.here += places.targets(word, schema[word], path)
-    apart = [(*path, "properties", name) for name in _named(schema, "properties")]
+            yield from places.targets(word, schema[word], path)
+
+
+def _below(schema: dict[str, Any], path: Path) -> Iterator[tuple[Path, ...]]:
+    apart: list[Path] = [(*path, "properties", name) for name in _named(schema, "properties")]
     for word in (*_BELOW_APART, "prefixItems"):
         inner = schema.get(word)
         if isinstance(inner, list):
             apart += [(*path, word, index) for index in range(len(inner))]
         elif isinstance(inner, dict | bool):
             apart.append((*path, word))
-    node.below += [apart] if apart else []
-    node.below += [[(*path, word)] for word in _BELOW_ALL if word in schema]
-    node.below += [
-        [(*path, "patternProperties", name)] for name in _named(schema, "patternProperties")
-    ]
+    if apart:
+        yield tuple(apart)
+    yield from (((*path, word),) for word in _BELOW_ALL if word in schema)
+    for name in _named(schema, "patternProperties"):
+        yield ((*path, "patternProperties", name),)
 
 
 def _named(schema: dict[str, Any], keyword: str) -> dict[str, Any]:
