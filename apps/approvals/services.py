@@ -16,6 +16,7 @@ from apps.accounts.models import User
 from apps.approvals.errors import AlreadyDecided, NotWhatWasShown, ReceiptSpent
 from apps.approvals.models import ApprovalRequest, Receipt
 from apps.audit.services import SYSTEM, Keyed, record
+from apps.core.metrics import APPROVALS, count
 from apps.runs.models import Call
 
 ASK_FOR = timedelta(hours=24)
@@ -40,6 +41,7 @@ def ask(*, call: Call, decider: User, why: str) -> ApprovalRequest:
         digest=call.arguments_digest,
         detail={"call": str(call.pk), "tool": call.tool},
     )
+    count(APPROVALS, decision="asked")
     return request
 
 
@@ -125,3 +127,4 @@ def _decide(
         digest=request.arguments_digest,
         detail={"call": str(request.call_id), "tool": request.tool},
     )
+    count(APPROVALS, decision=state.value)
