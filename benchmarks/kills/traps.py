@@ -28,7 +28,7 @@ _BELL = "apps.core.queue"
 # The name of a step, what it stands around, and on which side of that.
 STEPS: dict[str, tuple[str, str, str]] = {
     "claimed": (_ENGINE, "claim_run", "after"),
-    "frozen": (_ENGINE, "freeze_catalog", "after"),
+    "frozen": (_ENGINE, "freeze", "after"),
     "asking the model": (_ENGINE, "listen", "before"),
     "the model answered": (_ENGINE, "listen", "after"),
     "journalled": (_ENGINE, "append_journal", "after"),
