@@ -28,18 +28,19 @@ _KINDS: Final = {
 _KIND_OF: Final = {word: kind for kind, words in _KINDS.items() for word in words.split()}
 _THINGS: Final = frozenset(
     _WORD.findall(
-        "artifact artifacts file files document documents report reports letter letters email emails "
-        "mail mails message messages page pages task tasks ticket tickets reminder reminders event "
-        "events meeting meetings invitation calendar entry entries folder room package record records "
-        "version note notes spreadsheet presentation slides deck pdf image website post order payment "
-        "booking database table row library collection issue account"
+        "artifact artifacts file files document documents report reports letter letters email "
+        "emails mail mails message messages page pages task tasks ticket tickets reminder "
+        "reminders event events meeting meetings invitation calendar entry entries folder "
+        "room package record records version note notes spreadsheet presentation slides deck "
+        "pdf image website post order payment booking database table row library collection "
+        "issue account"
     )
 )
 # What an answer can also just contain is a thing only where it was saved, sent or the like.
 _SAYABLE: Final = frozenset(
     _WORD.findall(
-        "report reports letter letters email emails mail message messages note notes table page post "
-        "version entry entries record records document presentation slides deck"
+        "report reports letter letters email emails mail message messages note notes table "
+        "page post version entry entries record records document presentation slides deck"
     )
 )
 
@@ -111,9 +112,10 @@ _QUOTED: Final = re.compile(r"[\"“”«»]([^\"“”«»\n]*)[\"“”«»]|`
 _BLOCK: Final = re.compile(r"^(`{3,9}|~{3,9})[^\n]*\n.*?(?:^\1[^\n]*$|\Z)|^\s*>.*$", re.M | re.S)
 _ENGLISH: Final = frozenset(
     _WORD.findall(
-        "the a an is are was were be been i you he she it we they this that these those of to in on "
-        "for with and or not have has had do does did will would can could my your here there done "
-        "saved sent all set what which from by as at but so if then now ok okay yes no"
+        "the a an is are was were be been i you he she it we they this that these those of to "
+        "in on for with and or not have has had do does did will would can could my your here "
+        "there done saved sent all set what which from by as at but so if then now ok okay "
+        "yes no"
     )
 )
 
