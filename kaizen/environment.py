@@ -91,6 +91,9 @@ def database(url: str, *, pool_size: int) -> dict[str, Any]:
         # gives its connection back first.
         "CONN_MAX_AGE": 0,
         "OPTIONS": {
+            # Only `apps.core.prepared` binds its values on the server; what it sends a few times
+            # is planned once for the connection.
+            "prepare_threshold": 3,
             **dict(parse_qsl(parts.query)),
             "pool": {"min_size": 1, "max_size": pool_size, "timeout": 5},
         },

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from django.db.models import Model, QuerySet
+from django.db.models import Exists, Model, OuterRef, QuerySet
 from guardian.shortcuts import assign_perm, remove_perm
 from guardian.utils import get_user_obj_perms_model
 
@@ -50,6 +50,21 @@ def may(user: User, permission: Permission, obj: Model | None = None) -> bool:
             user_id=user.pk, content_object_id=obj.pk, permission__codename=permission.codename
         )
         .exists()
+    )
+
+
+def held_by(permission: Permission, model: type[Model], *, user: str, obj: str) -> Exists:
+    """Ask the same within a larger query, whose columns `user` and `obj` name both by their ids.
+
+    That the account is active is for that query to ask as well.
+    """
+    table: Any = get_user_obj_perms_model(model())
+    return Exists(
+        table._default_manager.filter(
+            user_id=OuterRef(user),
+            content_object_id=OuterRef(obj),
+            permission__codename=permission.codename,
+        )
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from apps.boundary.standing import Standing
 from apps.domain.tooling import Outcome, ToolFailure, ToolOk
 from apps.runs.models import Call, Run
 from apps.tools.contract import Tool
@@ -16,6 +17,8 @@ class Crossing:
     run: Run
     call: Call
     tool: Tool | None
+    standing: Standing | None = None
+    """How things stand, where that was read under this very lock; else it is read to decide."""
 
 
 @dataclass(frozen=True, slots=True)

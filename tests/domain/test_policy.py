@@ -11,6 +11,9 @@ from apps.domain.policy import (
     ApprovalMode,
     Ask,
     Facts,
+    Finding,
+    Narrowing,
+    NodeState,
     PolicyTree,
     ReceiptState,
     Refuse,
@@ -18,6 +21,7 @@ from apps.domain.policy import (
     Verdict,
     approval_mode,
     decide,
+    explain,
     may_ask,
 )
 from apps.domain.tooling import (
@@ -76,6 +80,8 @@ TOOLS = [
 ]  # fmt: skip
 
 ALL = frozenset(Capability)
+SHUT = PolicyTree({(): NodeState.DISABLED})
+NOTHING = Narrowing(frozenset())
 FACTS = Facts(
     member_active=True,
     member_may_take_part=True,
@@ -136,8 +142,23 @@ def test_the_guard_decides_what_stands_before_an_effect(
         ({"descriptor_digest_now": "sha256:b"}, "descriptor_is_current", Reason.OUTSIDE_CATALOG),
         ({"tool_enabled": False}, "tool_is_enabled", Reason.TOOL_DISABLED),
         (
-            {"policy_tree": PolicyTree(denied=frozenset({"tool"}))},
+            {"policy_tree": PolicyTree({(): NodeState.DISABLED})},
             "policy_tree_allows",
+            Reason.PERMISSION_DENIED,
+        ),
+        (
+            {"run_ceiling": Narrowing(frozenset({"docs.read"}))},
+            "run_ceiling_covers",
+            Reason.PERMISSION_DENIED,
+        ),
+        (
+            {"run_selection": Narrowing(frozenset({"other"}))},
+            "run_selection_holds",
+            Reason.PERMISSION_DENIED,
+        ),
+        (
+            {"member_choice": Narrowing(frozenset())},
+            "member_choice_holds",
             Reason.PERMISSION_DENIED,
         ),
         ({"agent_ceiling": frozenset()}, "agent_ceiling_covers", Reason.PERMISSION_DENIED),
@@ -228,7 +249,18 @@ facts_of = st.builds(
     run_state_ok=yes_no_unknown,
     fence_ok=yes_no_unknown,
     stop_requested=st.sampled_from([False, False, True, None]),
-    policy_tree=st.none() | st.builds(PolicyTree, st.frozensets(st.just("tool"))),
+    policy_tree=st.sampled_from([PolicyTree(), PolicyTree(), SHUT, None]),
+    run_ceiling=st.sampled_from(
+        [
+            Narrowing(),
+            Narrowing(),
+            Narrowing(frozenset({Capability.ARTIFACTS_WRITE.value})),
+            Narrowing(frozenset()),
+            None,
+        ]
+    ),
+    run_selection=st.sampled_from([Narrowing(), Narrowing(frozenset({"tool"})), NOTHING, None]),
+    member_choice=st.sampled_from([Narrowing(), Narrowing(frozenset({"tool"})), NOTHING, None]),
     approval=st.none() | st.sampled_from(list(ReceiptState)),
     repeat_of=st.none() | st.just("7"),
 )
@@ -253,7 +285,10 @@ LESS: dict[str, Any] = {
     "member_permissions": [frozenset(), None],
     "agent_ceiling": [frozenset(), None],
     "granted_tools": [frozenset(), None],
-    "policy_tree": [PolicyTree(frozenset({"tool"})), None],
+    "policy_tree": [SHUT, None],
+    "run_ceiling": [NOTHING, None],
+    "run_selection": [NOTHING, None],
+    "member_choice": [NOTHING, None],
     "descriptor_digest_now": ["sha256:other", None],
 }
 
@@ -293,3 +328,38 @@ def test_a_call_goes_ahead_only_with_every_authority(spec: Specification, facts:
     assert spec.capability in (facts.agent_ceiling or ())
     assert spec.capability in (facts.member_permissions or ())
     assert facts.room_closed is False
+    assert facts.policy_tree is not None
+    assert facts.policy_tree.allows(spec)
+    for narrowing in (facts.run_selection, facts.member_choice):
+        assert narrowing is not None
+        assert narrowing.holds("tool")
+
+
+@given(st.sampled_from(TOOLS), facts_of)
+@settings(deadline=None, max_examples=400)
+def test_an_explanation_and_the_decision_are_one_truth(spec: Specification, facts: Facts) -> None:
+    explained = explain(spec, facts)
+    assert explained.verdict == decide(spec, facts)
+    assert [answer.rule for answer in explained.answers] == [rule.name for rule in RULES]
+    spoke = [answer.rule for answer in explained.answers if answer.finding is not Finding.PASSED]
+    assert explained.decided_by == (spoke[0] if spoke else "nothing_refuses")
+
+
+def test_an_explanation_also_says_what_later_rules_would_have_said() -> None:
+    facts = replace(FACTS, agent_enabled=False, member_choice=NOTHING)
+    explained = explain(PACKAGE_WRITE, facts)
+    found = {answer.rule: answer for answer in explained.answers}
+    assert explained.decided_by == "agent_is_enabled"
+    assert found["agent_is_enabled"].finding is Finding.REFUSED
+    assert found["member_choice_holds"].finding is Finding.REFUSED
+    assert found["member_choice_holds"].reason is Reason.PERMISSION_DENIED
+    assert found["somebody_said_yes"].finding is Finding.ASKS
+    assert found["room_is_open"].finding is Finding.PASSED
+    assert all(answer.question.endswith("?") for answer in explained.answers)
+
+
+def test_narrowings_only_take_away() -> None:
+    some, other = Narrowing(frozenset({"a", "b"})), Narrowing(frozenset({"b", "c"}))
+    assert Narrowing().narrowed(some) == some.narrowed(Narrowing()) == some
+    assert some.narrowed(other) == Narrowing(frozenset({"b"}))
+    assert Narrowing().narrowed(Narrowing()) == Narrowing()

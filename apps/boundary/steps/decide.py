@@ -7,19 +7,17 @@ grants and the fence are read again at every call, under the run's lock.
 from __future__ import annotations
 
 from apps.accounts.capabilities import capabilities_of
-from apps.accounts.permissions import Permission, may
 from apps.approvals.models import ApprovalRequest, Receipt
 from apps.boundary.crossing import Crossing
+from apps.boundary.standing import Standing, read_standing
 from apps.domain.policy import Facts, ReceiptState, Refuse, Verdict, decide, needs_grant
 from apps.domain.tooling import (
     CallState,
-    CollaborationClass,
     Outcome,
     Reason,
     RepeatPolicy,
     Specification,
 )
-from apps.rooms.models import Participant
 from apps.runs.models import Call, Run
 
 
@@ -31,26 +29,26 @@ def judge(crossing: Crossing) -> Verdict:
             message=f"There is no tool called {crossing.call.tool!r} in this run.",
             rule="tool_is_in_catalog",
         )
-    return decide(crossing.tool.spec, _facts(crossing, crossing.tool.spec))
+    standing = crossing.standing or read_standing(run_id=crossing.run.pk, tool=crossing.call.tool)
+    return decide(crossing.tool.spec, _facts(crossing, crossing.tool.spec, standing))
 
 
-def _facts(crossing: Crossing, spec: Specification) -> Facts:
-    run, call = crossing.run, crossing.call
-    frozen = (run.catalog or {}).get("tools", {}).get(call.tool)
+def _facts(crossing: Crossing, spec: Specification, standing: Standing) -> Facts:
+    run, call = standing.run, crossing.call
     return Facts(
         member_active=run.member.is_active,
-        member_may_take_part=may(run.member, Permission.ROOM_TAKE_PART, run.room),
+        member_may_take_part=run.member.is_active and standing.may_take_part,
         member_permissions=capabilities_of(run.member),
         agent_enabled=run.agent.enabled,
         agent_ceiling=frozenset(run.agent.ceiling),
         # Only a tool that the agent holds now resolves at all, so holding it is what resolved.
         granted_tools=frozenset({spec.name}) if needs_grant(spec) else frozenset(),
-        in_catalog=frozen is not None,
-        descriptor_digest_catalog=None if frozen is None else frozen["digest"],
+        in_catalog=standing.catalog_digest is not None,
+        descriptor_digest_catalog=standing.catalog_digest,
         descriptor_digest_now=spec.digest,
         tool_enabled=crossing.tool is not None and crossing.tool.enabled,
         room_closed=run.room.closed_at is not None,
-        roster_is_actor_only=_actor_is_alone(run, spec),
+        roster_is_actor_only=not standing.others_in_room,
         run_state_ok=run.state != Run.State.FINISHED,
         # The lock was taken through the fence, or the call has its own executor's claim.
         fence_ok=True,
@@ -58,15 +56,6 @@ def _facts(crossing: Crossing, spec: Specification) -> Facts:
         approval=_approval(call),
         repeat_of=_earlier_success(call, spec),
     )
-
-
-def _actor_is_alone(run: Run, spec: Specification) -> bool | None:
-    if spec.collaboration is not CollaborationClass.ACTOR_PRIVATE_READ:
-        return None
-    others = Participant.objects.filter(room_id=run.room_id, left_at=None).exclude(
-        user_id=run.member_id
-    )
-    return not others.exists()
 
 
 def _approval(call: Call) -> ReceiptState | None:

@@ -1,7 +1,7 @@
 """What does a model see of a tool, and which digest stands for it?"""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,13 +54,16 @@ class Descriptor:
         return descriptor_digest(self)
 
 
-def project_schema(schema: Any) -> Any:
+def project_schema(schema: Any, *, without: Collection[str] = ()) -> Any:
     """Return a copy of a schema without its length bounds of 2,000 and more.
 
     This is the only place where a schema on its way to a model is changed. The declared bound
-    stays in the specification and is enforced when the tool runs.
+    stays in the specification and is enforced when the tool runs. Arguments named in `without`,
+    which the deployment sets itself, leave the schema altogether.
     """
     projected = copy.deepcopy(schema)
+    if without:
+        _leave_out(projected, without)
     for _, inner, _ in subschemas(projected):
         if not isinstance(inner, dict):
             continue
@@ -69,6 +72,15 @@ def project_schema(schema: Any) -> Any:
             if isinstance(bound, int | float) and bound >= PROJECTED_BOUND:
                 del inner[keyword]
     return projected
+
+
+def _leave_out(schema: dict[str, Any], names: Collection[str]) -> None:
+    for name in names:
+        schema.get("properties", {}).pop(name, None)
+    if "required" in schema:
+        schema["required"] = [name for name in schema["required"] if name not in names]
+        if not schema["required"]:
+            del schema["required"]
 
 
 def descriptor_digest(descriptor: Descriptor) -> str:

@@ -1,150 +1,32 @@
-"""May this call go ahead? A pure answer from gathered facts, and the rule that gave it.
+"""Which questions does every call have to pass, and in which order?
 
-The rules are asked in one fixed order and the first that has something to say decides. A fact
-that nobody could establish is `None`, and an unknown is always a refusal.
+The order is part of the contract: what ends everything comes first, then who, then what, then
+where, and a person is asked only about a call that everything else allows.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Final, NamedTuple
 
+from apps.domain.policy.facts import Facts, Narrowing, ReceiptState
+from apps.domain.policy.modes import ApprovalMode, approval_mode
+from apps.domain.policy.tree import Why, node_words, path_of
+from apps.domain.policy.verdicts import Ask, Refuse, Repeat, Verdict
 from apps.domain.tooling.specification import Specification
 from apps.domain.tooling.words import (
     Capability,
     CollaborationClass,
     Effect,
-    Guard,
     Reason,
     RepeatPolicy,
 )
-
-
-class ApprovalMode(StrEnum):
-    """What stands between a permitted call and its effect."""
-
-    PASS = "pass"  # noqa: S105 - a mode, not a password
-    WRITE_GUARD = "write_guard"
-    LEASE = "lease"
-    ASK_EVERY_TIME = "ask_every_time"
-
-
-class ReceiptState(StrEnum):
-    """What became of the question that this exact call was asked about."""
-
-    PENDING = "pending"
-    APPROVED = "approved"
-    DENIED = "denied"
-    EXPIRED = "expired"
-    SPENT = "spent"
-    FOREIGN = "foreign"
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyTree:
-    """What the deployment denies, by exact tool name; the empty tree denies nothing."""
-
-    denied: frozenset[str] = frozenset()
-
-    def denies(self, spec: Specification) -> bool:
-        """Tell whether the deployment rules a tool out."""
-        return spec.name in self.denied
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """Everything the decision rests on, read now; `None` means that it could not be read."""
-
-    member_active: bool | None
-    member_may_take_part: bool | None
-    member_permissions: frozenset[Capability] | None
-    agent_enabled: bool | None
-    agent_ceiling: frozenset[Capability] | None
-    granted_tools: frozenset[str] | None
-    in_catalog: bool | None
-    descriptor_digest_catalog: str | None
-    descriptor_digest_now: str | None
-    tool_enabled: bool | None
-    room_closed: bool | None
-    roster_is_actor_only: bool | None
-    run_state_ok: bool | None
-    fence_ok: bool | None
-    stop_requested: bool | None
-    policy_tree: PolicyTree | None = field(default_factory=PolicyTree)
-    approval: ReceiptState | None = None
-    # The id of an earlier identical write of this turn that succeeded and was answered.
-    repeat_of: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Admit:
-    """The call may go ahead, under this mode."""
-
-    mode: ApprovalMode
-    rule: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Somebody has to say yes first."""
-
-    mode: ApprovalMode
-    why: str
-    rule: str
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """The call may not go ahead."""
-
-    reason: Reason
-    message: str
-    rule: str
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """The same write was made earlier in this turn; its result is handed back."""
-
-    call_id: str
-    rule: str
-
-
-Verdict = Admit | Ask | Refuse | Repeat
 
 
 class Rule(NamedTuple):
     """One named question, in its place among the others."""
 
     name: str
+    question: str
     ask: Callable[[Specification, Facts, str], Verdict | None]
-
-
-def decide(spec: Specification, facts: Facts) -> Verdict:
-    """Return the verdict of the first rule that has one, or admit under the tool's own mode."""
-    for rule in RULES:
-        verdict = rule.ask(spec, facts, rule.name)
-        if verdict is not None:
-            return verdict
-    return Admit(approval_mode(spec), "nothing_refuses")
-
-
-def approval_mode(spec: Specification) -> ApprovalMode:
-    """Return what stands before a tool's effect by default, from its guard and its effect."""
-    if spec.effect is Effect.SENSITIVE:
-        return ApprovalMode.ASK_EVERY_TIME
-    if spec.guard is Guard.ISOLATED:
-        return ApprovalMode.LEASE
-    if spec.effect is Effect.READ:
-        return ApprovalMode.PASS
-    if spec.guard is Guard.MEMBER_STORE:
-        return ApprovalMode.WRITE_GUARD
-    return ApprovalMode.ASK_EVERY_TIME
-
-
-def may_ask(spec: Specification) -> bool:
-    """Tell whether a call of this tool may need a person's yes, so that nothing previews before."""
-    return approval_mode(spec) is ApprovalMode.ASK_EVERY_TIME
 
 
 def needs_grant(spec: Specification) -> bool:
@@ -210,9 +92,35 @@ def _granted(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
 
 
 def _allowed_by_tree(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
-    if facts.policy_tree is not None and not facts.policy_tree.denies(spec):
+    if facts.policy_tree is None:
+        message = "The tool policy of this deployment could not be read."
+        return Refuse(Reason.PERMISSION_DENIED, message, rule)
+    standing = facts.policy_tree.standing(path_of(spec))
+    if standing.allowed:
         return None
-    return Refuse(Reason.PERMISSION_DENIED, "This deployment does not allow the tool.", rule)
+    where = node_words(standing.decided_by)
+    match standing.why:
+        case Why.UNREADABLE:
+            message = f"What the tool policy says about {where} could not be read."
+        case Why.NOT_LET_IN:
+            message = f"Nobody has let in {node_words(path_of(spec)[:2])} of {where}."
+        case _:
+            message = f"The tool policy of this deployment switches off {where}."
+    return Refuse(Reason.PERMISSION_DENIED, message, rule)
+
+
+def _narrowing(
+    read: Callable[[Facts], Narrowing | None], named: Callable[[Specification], str], message: str
+) -> Callable[[Specification, Facts, str], Verdict | None]:
+    """Refuse what a known narrowing leaves out, and everything where it is not known."""
+
+    def ask(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
+        held = read(facts)
+        if held is not None and held.holds(named(spec)):
+            return None
+        return Refuse(Reason.PERMISSION_DENIED, message, rule)
+
+    return ask
 
 
 def _room_admits(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
@@ -267,30 +175,37 @@ def _somebody_said_yes(spec: Specification, facts: Facts, rule: str) -> Verdict 
     return Ask(mode, "Nothing promises that the tool changes nothing, so it asks every time.", rule)
 
 
-# The order is part of the contract: what ends everything comes first, then who, then what,
-# then where, and a person is asked only about a call that everything else allows.
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "fence_is_current",
+        "Does the one who asks still hold the run?",
         _must(lambda f: f.fence_ok, Reason.STALE_FENCE, "Another worker has taken this run over."),
     ),
-    Rule("run_is_live", _must(lambda f: f.run_state_ok, Reason.RUN_OVER, "The run is over.")),
+    Rule(
+        "run_is_live",
+        "Is the run still going on?",
+        _must(lambda f: f.run_state_ok, Reason.RUN_OVER, "The run is over."),
+    ),
     Rule(
         "nobody_stopped_it",
+        "Has nobody asked the run to stop?",
         _must_not(lambda f: f.stop_requested, Reason.STOPPED, "The run was asked to stop."),
     ),
     Rule(
         "room_is_open",
+        "Is the room open?",
         _must_not(lambda f: f.room_closed, Reason.ROOM_CLOSED, "The room is closed."),
     ),
     Rule(
         "member_is_active",
+        "Is the member's account open?",
         _must(
             lambda f: f.member_active, Reason.PERMISSION_DENIED, "The member's account is closed."
         ),
     ),
     Rule(
         "member_takes_part",
+        "Does the member take part in the room?",
         _must(
             lambda f: f.member_may_take_part,
             Reason.PERMISSION_DENIED,
@@ -299,25 +214,63 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "agent_is_enabled",
+        "Is the agent switched on?",
         _must(lambda f: f.agent_enabled, Reason.PERMISSION_DENIED, "The agent is switched off."),
     ),
     Rule(
         "tool_is_in_catalog",
+        "Was the tool offered to this run when it began?",
         _must(
             lambda f: f.in_catalog, Reason.OUTSIDE_CATALOG, "The tool is not in this run's catalog."
         ),
     ),
-    Rule("descriptor_is_current", _descriptor_is_current),
+    Rule(
+        "descriptor_is_current",
+        "Is the tool still what it was when the run began?",
+        _descriptor_is_current,
+    ),
     Rule(
         "tool_is_enabled",
+        "Is the tool switched on in this deployment?",
         _must(lambda f: f.tool_enabled, Reason.TOOL_DISABLED, "The tool is switched off."),
     ),
-    Rule("policy_tree_allows", _allowed_by_tree),
-    Rule("agent_ceiling_covers", _within_agent_ceiling),
-    Rule("agent_was_granted", _granted),
-    Rule("member_permissions_cover", _within_member_permissions),
-    Rule("room_admits", _room_admits),
-    Rule("repeat_is_redundant", _not_a_repeat),
-    Rule("receipt_is_alive", _receipt_is_alive),
-    Rule("somebody_said_yes", _somebody_said_yes),
+    Rule("policy_tree_allows", "Does the tool policy allow it?", _allowed_by_tree),
+    Rule("agent_ceiling_covers", "Does the agent's ceiling cover it?", _within_agent_ceiling),
+    Rule(
+        "run_ceiling_covers",
+        "Does what this run was given cover it?",
+        _narrowing(
+            lambda f: f.run_ceiling,
+            lambda spec: spec.capability.value,
+            "This run was given less than the agent's ceiling, and this lies outside.",
+        ),
+    ),
+    Rule("agent_was_granted", "Was the agent granted this tool?", _granted),
+    Rule(
+        "run_selection_holds",
+        "Was the tool left in when the run began?",
+        _narrowing(
+            lambda f: f.run_selection,
+            lambda spec: spec.name,
+            "The tool was left out when this run began.",
+        ),
+    ),
+    Rule(
+        "member_choice_holds",
+        "Does the member leave it to the agent in this room?",
+        _narrowing(
+            lambda f: f.member_choice,
+            lambda spec: spec.name,
+            "The member has taken this tool from the agent in this room.",
+        ),
+    ),
+    Rule(
+        "member_permissions_cover",
+        "May the member do what it needs?",
+        _within_member_permissions,
+    ),
+    Rule("room_admits", "May it be used before those who are in the room?", _room_admits),
+    Rule("repeat_is_redundant", "Is it new in this turn?", _not_a_repeat),
+    Rule("receipt_is_alive", "Can the answer that was given still be used?", _receipt_is_alive),
+    Rule("somebody_said_yes", "Does it need nobody's yes, or has it one?", _somebody_said_yes),
 )

@@ -1,0 +1,72 @@
+"""Why may a call go ahead, or why not? Every rule's own answer, and the one that decided."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from apps.domain.policy.facts import Facts
+from apps.domain.policy.modes import approval_mode
+from apps.domain.policy.rules import RULES, Rule
+from apps.domain.policy.verdicts import Admit, Ask, Refuse, Repeat, Verdict
+from apps.domain.tooling.specification import Specification
+from apps.domain.tooling.words import Reason
+
+
+class Finding(StrEnum):
+    """What one rule had to say."""
+
+    PASSED = "passed"
+    REFUSED = "refused"
+    ASKS = "asks"
+    REPEATS = "repeats"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One rule's answer on the facts."""
+
+    rule: str
+    question: str
+    finding: Finding
+    says: str = ""
+    reason: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The verdict, the rule that gave it, and what each rule said on its own."""
+
+    verdict: Verdict
+    answers: tuple[Answer, ...]
+
+    @property
+    def decided_by(self) -> str:
+        """The name of the rule that decided; of none where nothing refused or asked."""
+        return self.verdict.rule
+
+
+def decide(spec: Specification, facts: Facts) -> Verdict:
+    """Return the verdict of the first rule that has one, or admit under the tool's own mode."""
+    for rule in RULES:
+        verdict = rule.ask(spec, facts, rule.name)
+        if verdict is not None:
+            return verdict
+    return Admit(approval_mode(spec), "nothing_refuses")
+
+
+def explain(spec: Specification, facts: Facts) -> Explanation:
+    """Ask every rule, also those after the one that decides."""
+    answers = tuple(_answer(rule, rule.ask(spec, facts, rule.name)) for rule in RULES)
+    return Explanation(verdict=decide(spec, facts), answers=answers)
+
+
+def _answer(rule: Rule, verdict: Verdict | None) -> Answer:
+    match verdict:
+        case Refuse(reason=reason, message=message):
+            return Answer(rule.name, rule.question, Finding.REFUSED, message, reason)
+        case Ask(why=why):
+            return Answer(rule.name, rule.question, Finding.ASKS, why)
+        case Repeat():
+            says = "The same call succeeded earlier in this turn."
+            return Answer(rule.name, rule.question, Finding.REPEATS, says)
+        case _:
+            return Answer(rule.name, rule.question, Finding.PASSED)
