@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from apps.boundary.standing import Standing
-from apps.domain.tooling import Outcome, ToolFailure, ToolOk
+from apps.domain.tooling import Outcome, ToolFailure, ToolHandedOn, ToolOk
 from apps.runs.models import Call, Run
 from apps.tools.contract import Tool
 
@@ -30,7 +30,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The call waits: for a person's yes, or for a worker. Whoever settles it wakes the run."""
+    """The call waits: for a yes, a worker or a child run. Whoever settles it wakes the run."""
 
     call: Call
 
@@ -39,11 +39,26 @@ Crossed = Settled | Waiting
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """The call is dispatched, and its tool is about to run."""
+
+    crossing: Crossing
+    rule: str
+
+    @property
+    def tool(self) -> Tool:
+        """The tool that was admitted."""
+        if self.crossing.tool is None:
+            raise LookupError("Only a resolved tool is ever dispatched.")
+        return self.crossing.tool
+
+
+@dataclass(frozen=True, slots=True)
 class Executed:
     """How the tool's own code ended, before anything of it is shown to a model."""
 
     outcome: Outcome
-    result: ToolOk | ToolFailure
+    result: ToolOk | ToolFailure | ToolHandedOn
 
     @property
     def reason(self) -> str:

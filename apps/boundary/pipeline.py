@@ -30,18 +30,18 @@ from django.db import transaction
 from django.db.models import F
 
 from apps.approvals.errors import ReceiptSpent
-from apps.boundary.crossing import Crossed, Crossing, Settled, Waiting
+from apps.boundary.crossing import Begun, Crossed, Crossing, Executed, Settled, Waiting
 from apps.boundary.hold import Hold
 from apps.boundary.selectors import may_be_executed
 from apps.boundary.steps.approve import ask, hand_over
-from apps.boundary.steps.consume import announce, consume
+from apps.boundary.steps.consume import announce, consume, hand_on
 from apps.boundary.steps.decide import judge
 from apps.boundary.steps.execute import execute
 from apps.boundary.steps.project import project, unexecuted
 from apps.boundary.steps.record import record
 from apps.core.correlation import bind_correlation_id
 from apps.domain.policy import Admit, Ask, Refuse, Repeat
-from apps.domain.tooling import CallState, Effect, EffectDomain, Outcome, Reason
+from apps.domain.tooling import CallState, Effect, EffectDomain, Outcome, Reason, ToolHandedOn
 from apps.rooms.services import room_last
 from apps.runs.bodies import arguments_of, projection_of
 from apps.runs.claims import lock_call, lock_run
@@ -59,6 +59,12 @@ def cross(*, run: Run, call: Call) -> Crossed:
     A call that is quick and only ours crosses whole, in this transaction. One that must ask, or
     may take long, is left waiting; whoever settles it wakes the run.
     """
+    begun = begin(run=run, call=call, executor="inline")
+    return _execute(begun.crossing, begun.rule) if isinstance(begun, Begun) else begun
+
+
+def begin(*, run: Run, call: Call, executor: str) -> Crossed | Begun:
+    """Decide a proposed call and dispatch it to this executor, where it can be carried out now."""
     crossing = Crossing(run=run, call=call, tool=resolve_tool(call.tool, run.agent))
     if crossing.call.state != CallState.PROPOSED.value:
         return _standing(crossing)
@@ -72,8 +78,8 @@ def cross(*, run: Run, call: Call) -> Crossed:
         case Admit() if crossing.tool is not None and crossing.tool.spec.later:
             return hand_over(crossing)
         case Admit(rule=rule):
-            consume(crossing, executor="inline")
-            return _execute(crossing, rule)
+            consume(crossing, executor=executor)
+            return Begun(crossing, rule)
 
 
 def execute_waiting(*, call_id: Any, executor: str) -> None:
@@ -136,20 +142,25 @@ def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:
             cancelled=hold.cancelled,
         )
     with room_last():
-        settling = _locked(crossing.call.pk, tool=tool)
-        if (settling.call.state, settling.call.executor) != (CallState.DISPATCHED.value, executor):
-            # The hold was lost and the call was settled as unknown; a late result is fenced off.
-            return
-        record(
-            settling,
-            outcome=executed.outcome,
-            reason=executed.reason,
-            rule=rule,
-            projection=project(executed, tool.spec),
-        )
+        settle_executed(begun=Begun(crossing, rule), executed=executed, executor=executor)
 
 
-def _execute(crossing: Crossing, rule: str) -> Settled:
+def settle_executed(*, begun: Begun, executed: Executed, executor: str) -> Call:
+    """Settle a call that was carried out without a lock, unless it was taken from its executor."""
+    settling = _locked(begun.crossing.call.pk, tool=begun.tool)
+    if (settling.call.state, settling.call.executor) != (CallState.DISPATCHED.value, executor):
+        # The hold was lost and the call was settled as unknown; a late result is fenced off.
+        return settling.call
+    return record(
+        settling,
+        outcome=executed.outcome,
+        reason=executed.reason,
+        rule=begun.rule,
+        projection=project(executed, begun.tool.spec),
+    ).call
+
+
+def _execute(crossing: Crossing, rule: str) -> Crossed:
     """Carry out and settle a call of our own domain in the transaction that consumed it."""
     tool = crossing.tool
     if tool is None:
@@ -157,6 +168,8 @@ def _execute(crossing: Crossing, rule: str) -> Settled:
     executed = execute(
         tool=tool, run=crossing.run, call=crossing.call, arguments=arguments_of(crossing.call)
     )
+    if isinstance(executed.result, ToolHandedOn):
+        return hand_on(crossing, to=executed.result.to)
     return record(
         crossing,
         outcome=executed.outcome,

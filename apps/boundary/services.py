@@ -12,6 +12,7 @@ from apps.approvals.errors import AlreadyDecided
 from apps.approvals.models import ApprovalRequest
 from apps.approvals.selectors import request_for
 from apps.audit.services import SYSTEM, record
+from apps.boundary.children import settle_by, stop_children
 from apps.boundary.crossing import Crossing
 from apps.boundary.steps.approve import EXECUTE_TASK
 from apps.boundary.steps.project import unexecuted
@@ -90,7 +91,7 @@ def expire_request(*, approval_id: Any) -> None:
 
 @room_last()
 def stop_run(*, run_id: Any, member: User) -> Run:
-    """Stop a run: the member's own, or as the owner of its room.
+    """Stop a run and all that work for it: the member's own, or as the owner of its room.
 
     What waits is settled as stopped at once. A worker that holds the run, or a tool that is
     running, is told within a second.
@@ -106,14 +107,23 @@ def stop_run(*, run_id: Any, member: User) -> Run:
         run.stop_requested_by = member.key
         run.save(update_fields=["stop_requested_at", "stop_requested_by", "updated_at"])
         record(actor=member, action="run.stop_requested", subject=run)
+    _end_or_tell(run, by=member)
+    return run
+
+
+def _end_or_tell(run: Run, *, by: User) -> None:
+    """End a locked run that was told to stop, or leave that to whoever is at it."""
     held_by_worker = run.state == Run.State.RUNNING and run.runtime == Run.Runtime.KAIZEN
-    close_waiting_calls(run=run, actor=member, message=f"{member.name} stopped the run.")
+    close_waiting_calls(run=run, actor=by, message=f"{by.name} stopped the run.")
+    for child in stop_children(run=run, by=by.key):
+        _end_or_tell(child, by=by)
+        if child.state == Run.State.FINISHED:
+            settle_by(child, run=run, call=lock_call(child.parent_call_id))
     running = Call.objects.filter(run=run, state=CallState.DISPATCHED.value).exists()
     if not held_by_worker and not running:
-        finish_run(run=run, outcome=Run.Outcome.STOPPED, explanation=f"Stopped by {member.name}.")
+        finish_run(run=run, outcome=Run.Outcome.STOPPED, explanation=f"Stopped by {by.name}.")
     elif run.state == Run.State.QUEUED:
         ring(TURN_TASK, run_id=str(run.pk))
-    return run
 
 
 def close_waiting_calls(*, run: Run, actor: User | str, message: str) -> None:

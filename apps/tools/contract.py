@@ -10,7 +10,7 @@ from typing import Any
 from apps.accounts.models import User
 from apps.agents.models import Agent
 from apps.core.deadlines import Deadline
-from apps.domain.tooling import Specification, ToolFailure, ToolOk
+from apps.domain.tooling import Specification, ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class CallContext:
     cancelled: Callable[[], bool]
 
 
-Handler = Callable[[dict[str, Any], CallContext], ToolOk | ToolFailure]
+Handler = Callable[[dict[str, Any], CallContext], ToolResult]
 
 
 @dataclass(frozen=True, slots=True)

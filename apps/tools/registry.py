@@ -19,6 +19,7 @@ AGENT_LOOP_TOOL_NAMES = frozenset(
         "update_artifact",  # write: the way in which what was made is improved, version by version
         "read_artifact",  # read: an agent sees what it is about to change
         "list_available_agents",  # read: an agent can say who else may help this member
+        "invoke_agent",  # read: another agent helps, with no right that this one has not
         "search_about",  # read: questions about Kaizen are answered from its own pages
     }
 )

@@ -13,10 +13,10 @@ from apps.tools import builtin
 from apps.tools.registry import AGENT_LOOP_TOOL_NAMES, BUILTIN_TOOLS
 
 # The trip-wire. Whoever changes it widens or narrows what every agent may be offered.
-CARDINALITY = 5
+CARDINALITY = 6
 
 BY_EFFECT = {
-    Effect.READ: {"read_artifact", "list_available_agents", "search_about"},
+    Effect.READ: {"read_artifact", "list_available_agents", "invoke_agent", "search_about"},
     Effect.WRITE: {"create_artifact", "update_artifact"},
     Effect.SENSITIVE: set(),
 }

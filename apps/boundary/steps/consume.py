@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from apps.approvals import services as ledger
-from apps.boundary.crossing import Crossing
+from apps.boundary.crossing import Crossing, Waiting
 from apps.domain.tooling import CallState
 from apps.rooms.services import publish_event
 from apps.runs.errors import AlreadySettled
@@ -47,6 +47,14 @@ def consume(crossing: Crossing, *, executor: str) -> Call:
     for field, value in changes.items():
         setattr(call, field, value)
     return call
+
+
+def hand_on(crossing: Crossing, *, to: str) -> Waiting:
+    """Leave a dispatched call to what its tool set going; only that ends it, in its own time."""
+    call = crossing.call
+    call.executor, call.executor_expires_at = to, None
+    call.save(update_fields=["executor", "executor_expires_at", "updated_at"])
+    return Waiting(call)
 
 
 def announce(crossing: Crossing) -> None:

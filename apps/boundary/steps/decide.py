@@ -19,6 +19,7 @@ from apps.domain.tooling import (
     Specification,
 )
 from apps.runs.models import Call, Run
+from apps.runs.selectors import ceiling_of
 
 
 def judge(crossing: Crossing) -> Verdict:
@@ -40,7 +41,7 @@ def _facts(crossing: Crossing, spec: Specification, standing: Standing) -> Facts
         member_may_take_part=run.member.is_active and standing.may_take_part,
         member_permissions=capabilities_of(run.member),
         agent_enabled=run.agent.enabled,
-        agent_ceiling=frozenset(run.agent.ceiling),
+        agent_ceiling=ceiling_of(run),
         # Only a tool that the agent holds now resolves at all, so holding it is what resolved.
         granted_tools=frozenset({spec.name}) if needs_grant(spec) else frozenset(),
         in_catalog=standing.catalog_digest is not None,

@@ -23,6 +23,7 @@ from apps.domain.tooling import (
     Reason,
     Specification,
     ToolFailure,
+    ToolHandedOn,
     ToolOk,
 )
 from apps.rooms.services import room_last
@@ -65,7 +66,12 @@ def execute(
     return _returned(tool.spec, result)
 
 
-def _returned(spec: Specification, result: ToolOk | ToolFailure) -> Executed:
+def _returned(spec: Specification, result: ToolOk | ToolFailure | ToolHandedOn) -> Executed:
+    if isinstance(result, ToolHandedOn):
+        if spec.effect_domain is EffectDomain.OURS:
+            return Executed(Outcome.OK, result)
+        said = "The tool handed on what only a tool of Kaizen's own can."
+        return Executed(Outcome.ERROR, ToolFailure(Reason.CONTRACT_ERROR, said))
     if isinstance(result, ToolOk):
         errors = spec.output_errors(result.value)
         if not errors:

@@ -17,7 +17,13 @@ from apps.domain.tooling.descriptors import (
     project_schema,
 )
 from apps.domain.tooling.registry import NameTaken, Registry
-from apps.domain.tooling.results import ToolFailure, ToolOk, ToolResult, usual_domain
+from apps.domain.tooling.results import (
+    ToolFailure,
+    ToolHandedOn,
+    ToolOk,
+    ToolResult,
+    usual_domain,
+)
 from apps.domain.tooling.specification import (
     DEFAULT_PAUSE_S,
     MAX_PAUSE_S,
@@ -74,6 +80,7 @@ __all__ = [
     "Risk",
     "Specification",
     "ToolFailure",
+    "ToolHandedOn",
     "ToolOk",
     "ToolResult",
     "Visibility",

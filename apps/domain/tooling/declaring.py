@@ -51,7 +51,6 @@ _NEVER_A_READ: Final = frozenset(
     {
         EffectKind.WRITES,
         EffectKind.DELETES,
-        EffectKind.SPAWNS_RUN,
         EffectKind.EMITS_EVENT,
         EffectKind.EXTERNAL_SIDE_EFFECT,
         EffectKind.SENSITIVE_DATA_EGRESS,
@@ -279,7 +278,9 @@ def _check_effects(spec: Specification) -> None:
         raise BadSpecification(
             "capability", f"{spec.capability} covers reading, and the tool is a {spec.effect}."
         )
-    if spec.parallel_safe and (spec.effect is not Effect.READ or harms):
+    # Whatever a run does that it spawns crosses by itself, so spawning one is no write.
+    spawns = any(item.kind is EffectKind.SPAWNS_RUN for item in spec.side_effects)
+    if spec.parallel_safe and (spec.effect is not Effect.READ or harms or spawns):
         raise BadSpecification(
             "parallel_safe", "Only a read that changes nothing is parallel-safe."
         )

@@ -70,4 +70,11 @@ class ToolFailure:
         return self.domain or usual_domain(self.reason)
 
 
-ToolResult = ToolOk | ToolFailure
+@dataclass(frozen=True, slots=True)
+class ToolHandedOn:
+    """The tool set something going that ends the call later, and committed only its beginning."""
+
+    to: str
+
+
+ToolResult = ToolOk | ToolFailure | ToolHandedOn
