@@ -4,7 +4,7 @@ export PYTHON
 python := .venv/bin/python
 beside := $(python) -m kaizen.supervisor.throwaway
 
-.PHONY: help up down demo check test lint format lock venv
+.PHONY: help up down demo check test lint format inventory lock venv
 
 help:
 	@echo "make up      start Kaizen here and stay with it; Ctrl-C stops everything"
@@ -12,6 +12,7 @@ help:
 	@echo "make demo    walk through the whole story against the running Kaizen"
 	@echo "make check   the fast half of the tests: style, types, contracts, migrations, quick tests"
 	@echo "make test    everything"
+	@echo "make inventory  write the page of our own tools anew"
 	@echo "make format  put the code into its usual form"
 
 venv:
@@ -27,6 +28,9 @@ down: venv
 demo: venv
 	@exec $(python) manage.py demo
 
+inventory: venv
+	$(beside) --settings $(python) manage.py tools inventory
+
 format: venv
 	$(python) -m ruff check --fix .
 	$(python) -m ruff format .
@@ -36,6 +40,7 @@ lint: venv
 	$(python) -m ruff format --check .
 	$(beside) --settings $(python) -m mypy .
 	.venv/bin/lint-imports
+	$(beside) --settings $(python) manage.py tools inventory --check
 	$(beside) $(python) manage.py makemigrations --check --dry-run
 	$(beside) --settings $(python) manage.py check --deploy --fail-level WARNING
 

@@ -23,6 +23,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from kaizen.supervisor.throwaway import Throwaway
+
 CLONE = Path(__file__).resolve().parent.parent
 START_SECONDS = 120.0
 
@@ -74,64 +76,22 @@ def free_port() -> int:
     return port
 
 
-class Stack:
-    """Every process of Kaizen, started by its own supervisor, gone without a trace afterwards."""
+class Processes:
+    """Partners and web servers beside the stores, gone without a trace afterwards."""
 
     def __init__(self) -> None:
-        self._var = Path(tempfile.mkdtemp(prefix="kaizen-benchmark-"))
-        self._console = self._var / "console.log"
-        self._supervisor: subprocess.Popen[bytes] | None = None
+        self.var = Path(tempfile.mkdtemp(prefix="kaizen-benchmark-"))
         self._children: list[subprocess.Popen[Any]] = []
-
-    def __enter__(self) -> Stack:
-        """Start everything and wait until it is ready."""
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in ("DATABASE_URL", "REDIS_URL") and not name.startswith("KAIZEN_")
-        }
-        with self._console.open("wb") as console:
-            self._supervisor = subprocess.Popen(
-                [sys.executable, str(CLONE / "manage.py"), "up", "--var", str(self._var)],
-                env=environment,
-                cwd=CLONE,
-                stdout=console,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        deadline = time.monotonic() + START_SECONDS
-        while not self._running().get("ready"):
-            if self._supervisor.poll() is not None or time.monotonic() > deadline:
-                said = self._console.read_text(errors="replace")[-2000:]
-                self._stop()
-                raise BenchmarkFailed(f"Kaizen did not start:\n{said}")
-            time.sleep(0.1)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop everything, partners and servers first."""
-        self._stop()
-
-    @property
-    def url(self) -> str:
-        """Return where the web server answers."""
-        return str(self._running()["url"])
 
     @property
     def environment(self) -> dict[str, str]:
         """Return the environment of Kaizen's own processes."""
-        ours: dict[str, str] = json.loads((self._var / "environment.json").read_text())
-        return {**os.environ, **ours, "DJANGO_SETTINGS_MODULE": "kaizen.settings"}
+        raise NotImplementedError
 
-    def partner(self, module: str) -> Partner:
+    def partner(self, module: str, *arguments: str) -> Partner:
         """Start a process that answers one JSON line with another."""
         process = subprocess.Popen(
-            [sys.executable, "-m", module],
+            [sys.executable, "-m", module, *arguments],
             env=self.environment,
             cwd=CLONE,
             stdin=subprocess.PIPE,
@@ -144,7 +104,7 @@ class Stack:
     def serve(self, application: str) -> int:
         """Start one web server as the product starts its own, and return its port."""
         port = free_port()
-        with (self._var / f"server-{port}.log").open("wb") as log:
+        with (self.var / f"server-{port}.log").open("wb") as log:
             process = subprocess.Popen(
                 [
                     sys.executable, "-m", "uvicorn", application, "--port", str(port),
@@ -164,17 +124,23 @@ class Stack:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     return port
             if process.poll() is not None or time.monotonic() > deadline:
-                raise BenchmarkFailed(f"{application} did not start.")
+                said = (self.var / f"server-{port}.log").read_text(errors="replace")[-2000:]
+                raise BenchmarkFailed(f"{application} did not start:\n{said}")
             time.sleep(0.05)
 
-    def _running(self) -> dict[str, Any]:
-        try:
-            content: dict[str, Any] = json.loads((self._var / "running.json").read_text())
-        except FileNotFoundError:
-            return {}
-        return content
+    def manage(self, *arguments: str, timeout: float = 600.0) -> subprocess.CompletedProcess[str]:
+        """Run one management command."""
+        return subprocess.run(
+            [sys.executable, str(CLONE / "manage.py"), *arguments],
+            env=self.environment,
+            cwd=CLONE,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
 
-    def _stop(self) -> None:
+    def _stop_children(self) -> None:
         for process in self._children:
             if process.poll() is None:
                 process.terminate()
@@ -184,10 +150,135 @@ class Stack:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+class Stores(Processes):
+    """PostgreSQL and Valkey alone, with durability on and every migration applied.
+
+    For a benchmark that is itself the worker: nobody else looks at the rows.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in ("DATABASE_URL", "REDIS_URL"):
+            os.environ.pop(name, None)
+        self._stores = Throwaway(durable=True)
+
+    def __enter__(self) -> Stores:
+        """Start both and migrate."""
+        try:
+            self._stores.start()
+            migrated = self.manage("migrate", "--no-input", "-v", "0")
+            if migrated.returncode:
+                raise BenchmarkFailed(f"The migrations failed:\n{migrated.stderr[-2000:]}")
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop everything, partners and servers first."""
+        self._stop()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return an environment that the settings load from."""
+        return {
+            **os.environ,
+            **self._stores.environment(),
+            "KAIZEN_ALLOWED_HOSTS": "127.0.0.1",
+            "KAIZEN_INSECURE_HTTP": "1",
+            "KAIZEN_REHEARSAL": "1",
+            "KAIZEN_LOG_LEVEL": "ERROR",
+            "KAIZEN_API_PER_MINUTE": "1000000",
+            "DJANGO_SETTINGS_MODULE": "kaizen.settings",
+        }
+
+    def _stop(self) -> None:
+        self._stop_children()
+        self._stores.stop()
+        shutil.rmtree(self.var, ignore_errors=True)
+
+
+class Stack(Processes):
+    """Every process of Kaizen, started by its own supervisor, gone without a trace afterwards."""
+
+    def __init__(self, *up: str) -> None:
+        super().__init__()
+        # What starts everything: the product's own command, or a benchmark's variant of it.
+        self._up = up or (str(CLONE / "manage.py"), "up")
+        self._console = self.var / "console.log"
+        self._supervisor: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Stack:
+        """Start everything and wait until it is ready."""
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("DATABASE_URL", "REDIS_URL") and not name.startswith("KAIZEN_")
+        }
+        with self._console.open("wb") as console:
+            self._supervisor = subprocess.Popen(
+                [sys.executable, *self._up, "--var", str(self.var)],
+                env=environment,
+                cwd=CLONE,
+                stdout=console,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self.running.get("ready"):
+            if self._supervisor.poll() is not None or time.monotonic() > deadline:
+                said = self._console.read_text(errors="replace")[-2000:]
+                self._stop()
+                raise BenchmarkFailed(f"Kaizen did not start:\n{said}")
+            time.sleep(0.1)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop everything, partners and servers first."""
+        self._stop()
+
+    @property
+    def url(self) -> str:
+        """Return where the web server answers."""
+        return str(self.running["url"])
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the environment of Kaizen's own processes."""
+        ours: dict[str, str] = json.loads((self.var / "environment.json").read_text())
+        return {**os.environ, **ours, "DJANGO_SETTINGS_MODULE": "kaizen.settings"}
+
+    @property
+    def running(self) -> dict[str, Any]:
+        """Return what the supervisor wrote down about its processes."""
+        try:
+            content: dict[str, Any] = json.loads((self.var / "running.json").read_text())
+        except FileNotFoundError:
+            return {}
+        return content
+
+    def said(self) -> str:
+        """Return the end of what the supervisor printed."""
+        return self._console.read_text(errors="replace")[-4000:]
+
+    def _stop(self) -> None:
+        self._stop_children()
         if self._supervisor is not None and self._supervisor.poll() is None:
             self._supervisor.send_signal(signal.SIGTERM)
             self._supervisor.wait(60)
-        shutil.rmtree(self._var, ignore_errors=True)
+        shutil.rmtree(self.var, ignore_errors=True)
 
 
 class Partner:

@@ -33,6 +33,7 @@ from apps.approvals.errors import ReceiptSpent
 from apps.boundary.crossing import Begun, Crossed, Crossing, Executed, Settled, Waiting
 from apps.boundary.hold import Hold
 from apps.boundary.selectors import may_be_executed
+from apps.boundary.standing import Standing
 from apps.boundary.steps.approve import ask, hand_over
 from apps.boundary.steps.consume import announce, consume, hand_on
 from apps.boundary.steps.decide import judge
@@ -40,8 +41,18 @@ from apps.boundary.steps.execute import execute
 from apps.boundary.steps.project import project, unexecuted
 from apps.boundary.steps.record import record
 from apps.core.correlation import bind_correlation_id
+from apps.domain.lessons import CLOSING_AFTER, Lessons
 from apps.domain.policy import Admit, Ask, Refuse, Repeat
-from apps.domain.tooling import CallState, Effect, EffectDomain, Outcome, Reason, ToolHandedOn
+from apps.domain.tooling import (
+    CallState,
+    Effect,
+    EffectDomain,
+    FaultDomain,
+    Outcome,
+    Reason,
+    ToolFailure,
+    ToolHandedOn,
+)
 from apps.rooms.services import room_last
 from apps.runs.bodies import arguments_of, projection_of
 from apps.runs.claims import lock_call, lock_run
@@ -53,21 +64,26 @@ MAX_ATTEMPTS = 5
 """A waiting call whose way to its worker broke so often would break for ever."""
 
 
-def cross(*, run: Run, call: Call) -> Crossed:
+def cross(*, run: Run, call: Call, standing: Standing | None = None) -> Crossed:
     """Take a proposed call as far as it goes at once. The caller has run and call locked.
 
-    A call that is quick and only ours crosses whole, in this transaction. One that must ask, or
-    may take long, is left waiting; whoever settles it wakes the run.
+    A call that is quick and only ours crosses whole, in this transaction; one that was only
+    drafted in it is written when it gets somewhere. One that must ask, or may take long, is left
+    waiting; whoever settles it wakes the run.
     """
-    begun = begin(run=run, call=call, executor="inline")
+    begun = begin(run=run, call=call, executor="inline", standing=standing)
     return _execute(begun.crossing, begun.rule) if isinstance(begun, Begun) else begun
 
 
-def begin(*, run: Run, call: Call, executor: str) -> Crossed | Begun:
+def begin(
+    *, run: Run, call: Call, executor: str, standing: Standing | None = None
+) -> Crossed | Begun:
     """Decide a proposed call and dispatch it to this executor, where it can be carried out now."""
-    crossing = Crossing(run=run, call=call, tool=resolve_tool(call.tool, run.agent))
+    crossing = Crossing(
+        run=run, call=call, tool=resolve_tool(call.tool, run.agent), standing=standing
+    )
     if crossing.call.state != CallState.PROPOSED.value:
-        return _standing(crossing)
+        return _as_it_is(crossing)
     match judge(crossing):
         case Refuse() as refusal:
             return _refuse(crossing, refusal)
@@ -157,6 +173,8 @@ def settle_executed(*, begun: Begun, executed: Executed, executor: str) -> Call:
         reason=executed.reason,
         rule=begun.rule,
         projection=project(executed, begun.tool.spec),
+        explanation=executed.explanation,
+        failure=executed.failure,
     ).call
 
 
@@ -176,6 +194,8 @@ def _execute(crossing: Crossing, rule: str) -> Crossed:
         reason=executed.reason,
         rule=rule,
         projection=project(executed, tool.spec),
+        explanation=executed.explanation,
+        failure=executed.failure,
     )
 
 
@@ -203,14 +223,23 @@ def _repeat(crossing: Crossing, earlier_id: str, rule: str) -> Settled:
         outcome=Outcome.SUPPRESSED,
         reason="",
         rule=rule,
-        projection={
-            **earlier,
-            "outcome": Outcome.OK.value,
-            "note": (
-                "This exact call succeeded earlier in this turn, so nothing new was made and this"
-                " is its result. For a second copy, call again with other arguments."
-            ),
-        },
+        projection={**earlier, "outcome": Outcome.OK.value, "note": _note(crossing)},
+    )
+
+
+def _note(crossing: Crossing) -> str:
+    """Say that nothing new was made, and more plainly where that was said before."""
+    call = crossing.call
+    before = Lessons.of(crossing.run.lessons).repeats_of(call.tool, call.arguments_digest)
+    if before < CLOSING_AFTER:
+        return (
+            "This exact call succeeded earlier in this turn, so nothing new was made and this is"
+            " its result. Where a second copy is wanted, call again with other arguments."
+        )
+    return (
+        f"This exact call succeeded earlier in this turn and has now been handed back {before + 1}"
+        " times; nothing new was made. It is done. Do not call it again in this turn: answer with"
+        " what it made."
     )
 
 
@@ -255,17 +284,26 @@ def _settle_silent(crossing: Crossing) -> None:
         else "The worker stopped before the tool had answered. Whether it changed anything is"
         " unknown; look before trying again."
     )
+    # It was the worker that fell silent, whatever the tool did to it.
+    failure = ToolFailure(reason, message, retryable=read, domain=FaultDomain.BOUNDARY)
     record(
         crossing,
         outcome=outcome,
         reason=reason.value,
         rule="executor_fell_silent",
-        projection=unexecuted(outcome=outcome.value, reason=reason, message=message),
+        projection=unexecuted(
+            outcome=outcome.value,
+            reason=reason,
+            message=message,
+            fault=failure.fault,
+            retryable=read,
+        ),
         explanation=message,
+        failure=failure,
     )
 
 
-def _standing(crossing: Crossing) -> Crossed:
+def _as_it_is(crossing: Crossing) -> Crossed:
     settled = crossing.call.state == CallState.SETTLED.value
     return Settled(crossing.call) if settled else Waiting(crossing.call)
 

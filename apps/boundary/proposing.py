@@ -19,7 +19,7 @@ from apps.domain.tooling import DEFAULT_ARGUMENT_CAP, Outcome, Reason
 from apps.rooms.services import publish_event
 from apps.runs.bodies import pack
 from apps.runs.models import Call, Run
-from apps.runs.services import actor_of, agent_card
+from apps.runs.services import actor_of, agent_card, keep_call
 from apps.tools.catalog import resolve_tool
 from apps.tools.contract import Tool
 
@@ -38,29 +38,36 @@ class Proposal:
     arguments_text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A call that nobody has written down yet, and what is wrong with its arguments."""
+
+    call: Call
+    tool: Tool | None
+    fault: str | None
+
+
 def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
     """Store a proposed call, or return the one that the same proposal id stored before.
 
     The run is locked. An invalid proposal comes back settled as refused.
     """
-    name = _name(proposal.name)
-    tool = resolve_tool(name, run.agent)
-    arguments, fault = _read(proposal.arguments_text, tool)
-    arguments_digest = (
-        digest(arguments)
-        if fault is None
-        else digest_bytes(proposal.arguments_text.encode("utf-8", "replace"))
-    )
+    draft = draft_call(run=run, step=step, place=place, proposal=proposal)
     known = Call.objects.filter(run=run, proposal_id=proposal.proposal_id).first()
     if known is not None:
-        if (known.tool, known.arguments_digest) != (name, arguments_digest):
-            raise ProposalChanged(
-                "This proposal id already stands for another call of this run.",
-                field="proposal_id",
-            )
-        return known
+        return demand_same(known, draft)
+    keep_call(draft.call)
+    introduce(run, draft)
+    return draft.call
+
+
+def draft_call(*, run: Run, step: int, place: int, proposal: Proposal) -> Draft:
+    """Read a proposal into a call that is not written down: size, JSON, schema and digest."""
+    name = tool_name(proposal.name)
+    tool = resolve_tool(name, run.agent)
+    arguments, fault = _read(proposal.arguments_text, tool)
     inline, blob = pack(arguments)
-    call = Call.objects.create(
+    call = Call(
         run=run,
         step=step,
         place=place,
@@ -68,11 +75,32 @@ def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
         tool=name,
         title=tool.spec.title if tool is not None else name,
         effect=tool.spec.effect.value if tool is not None else "",
+        capability=tool.spec.capability.value if tool is not None else "",
         arguments=inline,
         arguments_blob=blob,
-        arguments_digest=arguments_digest,
+        arguments_digest=(
+            digest(arguments)
+            if fault is None
+            else digest_bytes(proposal.arguments_text.encode("utf-8", "replace"))
+        ),
         descriptor_digest=tool.spec.digest if tool is not None else "",
     )
+    return Draft(call, tool, fault)
+
+
+def demand_same(known: Call, draft: Draft) -> Call:
+    """Return the call that a proposal id stands for already, unless another one is drafted now."""
+    if (known.tool, known.arguments_digest) != (draft.call.tool, draft.call.arguments_digest):
+        raise ProposalChanged(
+            "This proposal id already stands for another call of this run.",
+            field="proposal_id",
+        )
+    return known
+
+
+def introduce(run: Run, draft: Draft) -> None:
+    """Tell the room of a new call, and settle it as refused where its arguments are not valid."""
+    call = draft.call
     publish_event(
         room_id=run.room_id,
         kind="call.proposed",
@@ -87,25 +115,22 @@ def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
             "agent": agent_card(run.agent),
         },
     )
-    if fault is not None:
-        message = f"The arguments are not valid. {fault}"
-        record(
-            Crossing(run=run, call=call, tool=tool),
-            outcome=Outcome.REFUSED,
-            reason=Reason.INVALID_ARGUMENTS.value,
-            rule="arguments_are_valid",
-            projection=unexecuted(
-                outcome=Outcome.REFUSED.value,
-                reason=Reason.INVALID_ARGUMENTS,
-                message=message,
-            ),
-            explanation=message,
-        )
-        call.refresh_from_db()
-    return call
+    if draft.fault is None:
+        return
+    message = f"The arguments are not valid. {draft.fault}"
+    record(
+        Crossing(run=run, call=call, tool=draft.tool),
+        outcome=Outcome.REFUSED,
+        reason=Reason.INVALID_ARGUMENTS.value,
+        rule="arguments_are_valid",
+        projection=unexecuted(
+            outcome=Outcome.REFUSED.value, reason=Reason.INVALID_ARGUMENTS, message=message
+        ),
+        explanation=message,
+    )
 
 
-def _name(given: str) -> str:
+def tool_name(given: str) -> str:
     """Return a tool's name as it may be shown and kept; what no tool can be called names none."""
     shortened = given if len(given) <= MAX_NAME else f"{given[: MAX_NAME - 1]}?"
     return _NO_NAME.sub("?", shortened) or "unnamed"

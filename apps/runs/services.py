@@ -20,6 +20,7 @@ from apps.agents.models import Agent
 from apps.audit.services import record
 from apps.core.correlation import current_correlation_id
 from apps.core.errors import Conflict, NotFound
+from apps.core.prepared import insert
 from apps.core.queue import ring
 from apps.domain.tooling import CallState, Outcome
 from apps.rooms.services import lock_open_room, publish_event
@@ -260,6 +261,18 @@ def wake(*, run: Run) -> None:
     ring(TURN_TASK, run_id=str(run.pk))
 
 
+def keep_call(call: Call, *changed: str) -> None:
+    """Write a drafted call down as it stands, or what changed of one that is written already.
+
+    The run's row is locked by the caller. What nobody could see in between is not written: a call
+    that settles in the transaction which drafted it is one row, written once.
+    """
+    if call._state.adding:
+        insert(call)
+    elif changed:
+        call.save(update_fields=[*changed, "updated_at"])
+
+
 def settle_call(
     *,
     run: Run,
@@ -268,31 +281,39 @@ def settle_call(
     reason: str = "",
     rule: str = "",
     projection: dict[str, Any] | None = None,
+    domain: str = "",
+    non_substitutable: bool = False,
 ) -> Call:
-    """Give a call its one outcome. The run's row is locked by the caller.
+    """Give a call its one outcome, and say whose failure it was. The run's row is locked.
 
-    The conditional update is the law: whoever comes second is told `AlreadySettled`.
+    The conditional update is the law: whoever comes second is told `AlreadySettled`. A drafted
+    call has no second: its row comes to be with its outcome.
     """
     inline, digest = pack(projection)
+    now = timezone.now()
     changes: dict[str, Any] = {
         "state": CallState.SETTLED.value,
         "outcome": outcome.value,
         "reason": reason,
         "rule": rule or call.rule,
+        "domain": domain,
+        "non_substitutable": non_substitutable,
         "projection": inline,
         "projection_blob": digest,
-        "settled_at": timezone.now(),
+        "settled_at": now,
         "executor": "",
         "executor_expires_at": None,
-        "updated_at": timezone.now(),
+        "updated_at": now,
     }
-    settled = (
-        Call.objects.filter(pk=call.pk).exclude(state=CallState.SETTLED.value).update(**changes)
-    )
-    if settled != 1:
-        raise AlreadySettled("This call already has its outcome.")
+    if not call._state.adding:
+        settled = (
+            Call.objects.filter(pk=call.pk).exclude(state=CallState.SETTLED.value).update(**changes)
+        )
+        if settled != 1:
+            raise AlreadySettled("This call already has its outcome.")
     for field, value in changes.items():
         setattr(call, field, value)
+    keep_call(call)
     return call
 
 

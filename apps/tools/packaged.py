@@ -90,4 +90,4 @@ def _result(reply: ToolReply) -> ToolOk | ToolFailure:
     if reply.kind is ReplyKind.VALUE:
         return ToolOk(reply.value)
     said = f"{reply.error_type}: {reply.message}" if reply.error_type else reply.message
-    return ToolFailure(_REASONS[reply.kind], said)
+    return ToolFailure(_REASONS[reply.kind], said, exit_status=reply.exit_code)

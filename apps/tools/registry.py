@@ -1,41 +1,68 @@
 """Which tools of our own exist? A closed set, on purpose.
 
-Every name stands here with the reason why it exists. A new tool widens what every agent may be
-offered, so it takes two deliberate edits: this set, and the boundary test that counts it. Being in
-the set does not mean being offered: an agent's ceiling and the policy decide that, run by run.
+Every name stands here with its kind and the reason why it exists. A new tool widens what every
+agent may be offered, so it takes two deliberate edits: this set, and the boundary test that counts
+it. Being in the set does not mean being offered: an agent's ceiling and the policy decide that,
+run by run.
 """
 
 from __future__ import annotations
 
 from types import MappingProxyType
+from typing import Final, NamedTuple
 
-from apps.domain.tooling import Registry
+from apps.domain.tooling import Effect, Registry, Specification
 from apps.tools.builtin import about, agents, artifacts
-from apps.tools.contract import Tool
+from apps.tools.contract import Handler, Tool
 
-AGENT_LOOP_TOOL_NAMES = frozenset(
+
+class Entry(NamedTuple):
+    """What kind a tool of the set is, and why it exists."""
+
+    kind: Effect
+    why: str
+
+
+THE_SET: Final = MappingProxyType(
     {
-        "create_artifact",  # write: the way in which anything an agent makes is kept
-        "update_artifact",  # write: the way in which what was made is improved, version by version
-        "read_artifact",  # read: an agent sees what it is about to change
-        "list_available_agents",  # read: an agent can say who else may help this member
-        "invoke_agent",  # read: another agent helps, with no right that this one has not
-        "search_about",  # read: questions about Kaizen are answered from its own pages
+        "create_artifact": Entry(Effect.WRITE, "Anything that an agent makes is kept this way."),
+        "update_artifact": Entry(Effect.WRITE, "What was made is improved, version by version."),
+        "read_artifact": Entry(Effect.READ, "An agent sees what it is about to change."),
+        "list_available_agents": Entry(Effect.READ, "An agent can say who else may help."),
+        "invoke_agent": Entry(Effect.READ, "Another agent helps, with no right of its own."),
+        "search_about": Entry(Effect.READ, "Questions about Kaizen are answered from its pages."),
     }
 )
+AGENT_LOOP_TOOL_NAMES: Final = frozenset(THE_SET)
 
-_TOOLS = (*artifacts.TOOLS, *agents.TOOLS, *about.TOOLS)
-
-
-def _register() -> MappingProxyType[str, Tool]:
-    registry = Registry()
-    for tool in _TOOLS:
-        registry.register(tool.spec)
-    names = frozenset(registry.snapshot())
-    if names != AGENT_LOOP_TOOL_NAMES:
-        odd = ", ".join(sorted(names ^ AGENT_LOOP_TOOL_NAMES))
-        raise RuntimeError(f"The closed set of tools and their adapters differ: {odd}.")
-    return MappingProxyType({tool.spec.name: tool for tool in _TOOLS})
+_REGISTRY: Final[Registry[Handler]] = Registry(AGENT_LOOP_TOOL_NAMES)
 
 
-BUILTIN_TOOLS = _register()
+class DishonestKind(ValueError):
+    """A tool whose specification is of another kind than the one that was decided."""
+
+
+def register_spec(spec: Specification, executor: Handler) -> None:
+    """Register one of our own tools: its whole specification and what carries it out.
+
+    The set is full once this module is loaded, so nothing that comes later finds a free name.
+    """
+    decided = THE_SET.get(spec.name) if isinstance(spec, Specification) else None
+    if decided is not None and spec.effect is not decided.kind:
+        raise DishonestKind(f"{spec.name} was decided to be a {decided.kind}, not {spec.effect}.")
+    _REGISTRY.register_spec(spec, executor)
+
+
+def _builtin_tools() -> MappingProxyType[str, Tool]:
+    for tool in (*artifacts.TOOLS, *agents.TOOLS, *about.TOOLS):
+        register_spec(tool.spec, tool.handler)
+    registered = _REGISTRY.snapshot()
+    missing = AGENT_LOOP_TOOL_NAMES - registered.keys()
+    if missing:
+        raise RuntimeError(f"The closed set names tools without adapters: {sorted(missing)}.")
+    return MappingProxyType(
+        {name: Tool(entry.spec, entry.executor) for name, entry in registered.items()}
+    )
+
+
+BUILTIN_TOOLS: Final = _builtin_tools()

@@ -56,7 +56,7 @@ def _attempt(run: Run, call: Call, projection: dict[str, object]) -> Attempt:
         reason=call.reason,
         arguments_digest=call.arguments_digest,
         searches=tool is not None and tool.spec.surface == DISCOVERY,
-        non_substitutable=bool(projection.get("non_substitutable")),
+        non_substitutable=call.non_substitutable,
         artifacts=_keys(projection.get("artifacts")),
         saved=_keys(projection.get("saved")),
     )

@@ -38,9 +38,13 @@ def settings_environment(state: Path) -> dict[str, str]:
 
 
 class Throwaway:
-    """The embedded pair in a temporary folder; addresses are known before anything starts."""
+    """The embedded pair in a temporary folder; addresses are known before anything starts.
 
-    def __init__(self) -> None:
+    Nothing of it is worth a sync to disk, unless what runs beside it measures just that.
+    """
+
+    def __init__(self, *, durable: bool = False) -> None:
+        self._durable = durable
         self.place = Path(tempfile.mkdtemp(prefix="kaizen-"))
         self._layout: Layout = open_layout(self.place)
         self._password = secrets.token_urlsafe(24)
@@ -76,7 +80,7 @@ class Throwaway:
 
         if "DATABASE_URL" not in self._given:
             server = Postgres(
-                self._layout, password=self._password, port=self._ports[0], durable=False
+                self._layout, password=self._password, port=self._ports[0], durable=self._durable
             )
             server.prepare()
             crew.start(server.spec())

@@ -175,6 +175,15 @@ def test_arguments_changed_behind_the_approval_are_never_executed(
     assert (call.outcome, letters.sent) == ("denied", [])
 
 
+def test_arguments_changed_under_their_old_digest_are_never_executed(
+    asked: ApprovalRequest, member: User, letters: Letters
+) -> None:
+    say_yes(asked, member)
+    Call.objects.filter(pk=asked.call_id).update(arguments={"to": "eve"})
+    call = execute(asked)
+    assert (call.outcome, letters.sent) == ("denied", [])
+
+
 def test_a_tool_that_changed_behind_the_approval_is_never_executed(
     asked: ApprovalRequest, member: User, letters: Letters, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,10 +16,8 @@ from apps.domain.tooling import (
     EffectKind,
     Family,
     Guard,
-    NameTaken,
     Pauses,
     Provenance,
-    Registry,
     RepeatPolicy,
     Risk,
     Specification,
@@ -67,6 +65,7 @@ OUTSIDE: dict[str, Any] = {
     "later": True,
 }
 WRITES = (DeclaredEffect(EffectKind.WRITES, "notes"),)
+CHILD = (DeclaredEffect(EffectKind.SPAWNS_RUN, "turn:child"),)
 DERIVED = (DeclaredEffect(EffectKind.WRITES, "derived:index"),)
 
 
@@ -78,6 +77,7 @@ DERIVED = (DeclaredEffect(EffectKind.WRITES, "derived:index"),)
         {"side_effects": WRITES, "repeat": RepeatPolicy.REDUNDANT},
         {**READ, "parallel_safe": True, "side_effects": (DeclaredEffect(EffectKind.READS),)},
         {**READ, "side_effects": DERIVED},
+        {**READ, "side_effects": CHILD},
         {"timeout_s": 240, "argument_cap": 8 * 1024 * 1024, "aliases": ("note", "add_note")},
         {"description": "x" * 4000},
         {"guard": Guard.EXTERNAL, "effect_domain": EffectDomain.EXTERNAL, "later": True},
@@ -129,6 +129,9 @@ def test_an_honest_declaration_is_accepted(changes: dict[str, Any]) -> None:
         ({**READ, "side_effects": WRITES}, "effect"),
         ({**READ, "side_effects": (DeclaredEffect(EffectKind.DELETES, "derived:x"),)}, "effect"),
         ({**READ, "side_effects": DERIVED, "parallel_safe": True}, "parallel_safe"),
+        ({**READ, "side_effects": CHILD, "parallel_safe": True}, "parallel_safe"),
+        ({**READ, "side_effects": (DeclaredEffect(EffectKind.SPAWNS_RUN),)}, "effect"),
+        ({**READ, "side_effects": (DeclaredEffect(EffectKind.WRITES, "turn:x"),)}, "effect"),
         ({**READ, "repeat": RepeatPolicy.REDUNDANT}, "repeat"),
         ({"capability": Capability.ARTIFACTS_READ}, "capability"),
         ({"effect": Effect.SENSITIVE, "capability": Capability.DOCS_READ}, "capability"),
@@ -178,12 +181,38 @@ def test_a_declaration_says_where_it_comes_from_and_where_it_stands() -> None:
     assert (make().family, make().surface) == (Family.KAIZEN, "artifacts")
 
 
+@pytest.mark.parametrize(
+    ("changes", "trace"),
+    [
+        ({**READ}, "none"),
+        ({**READ, "side_effects": (DeclaredEffect(EffectKind.READS, "notes"),)}, "read"),
+        ({**READ, "side_effects": DERIVED}, "derived"),
+        ({**READ, "side_effects": CHILD}, "orchestration"),
+        ({"side_effects": WRITES}, "mutation"),
+        ({"side_effects": (*WRITES, DeclaredEffect(EffectKind.SPAWNS_RUN))}, "orchestration"),
+        ({"side_effects": (*WRITES, DeclaredEffect(EffectKind.EXTERNAL_SIDE_EFFECT))}, "external"),
+        ({}, "unknown"),
+        ({"side_effects": (DeclaredEffect(EffectKind.READS),)}, "unknown"),
+    ],
+)
+def test_the_trace_that_a_tool_leaves_is_another_thing_than_its_capability(
+    changes: dict[str, Any], trace: str
+) -> None:
+    assert make(**changes).side_effect_class.value == trace
+
+
 def test_the_whole_declaration_is_json_and_every_field_of_it_counts() -> None:
     spec = make(**OUTSIDE, pauses=Pauses(), side_effects=WRITES, intent_hints=("note",))
     raw = spec.as_dict()
     assert json.loads(json.dumps(raw)) == raw
     stored = {field.name for field in fields(spec)} - {"input_text", "output_text", "provenance"}
-    assert set(raw) == stored | {"input_schema", "output_schema", "source", "version"}
+    assert set(raw) == stored | {
+        "input_schema",
+        "output_schema",
+        "source",
+        "version",
+        "side_effect_class",
+    }
     assert raw["pauses"] == {"default_s": 24 * 3600, "most_s": 24 * 24 * 3600}
     for changes in ({"pauses": None}, {"retry_safe": True}, {"surface": "notes"}, {"version": "2"}):
         words = {**OUTSIDE, "pauses": Pauses(), "side_effects": WRITES, "intent_hints": ("note",)}
@@ -261,51 +290,3 @@ def test_a_catalog_is_bound_to_what_models_see() -> None:
 def test_a_descriptor_survives_being_stored() -> None:
     descriptor = make().descriptor()
     assert Descriptor.from_dict(descriptor.as_dict()) == descriptor
-
-
-def test_a_name_is_taken_once() -> None:
-    registry = Registry()
-    registry.register(make(aliases=("note",)))
-    for taken in (
-        make(),
-        make(name="note"),
-        make(name="other", aliases=("note",)),
-        make(name="other", aliases=("create_note",)),
-    ):
-        with pytest.raises(NameTaken):
-            registry.register(taken)
-    assert list(registry.snapshot()) == ["create_note"]
-
-
-def test_replacing_is_explicit_and_takes_the_old_aliases_along() -> None:
-    registry = Registry()
-    registry.register(make(aliases=("note",)))
-    before = registry.snapshot()
-    registry.register(make(aliases=("memo",)), replace=True)
-    assert registry.get("note") is None
-    assert registry.get("memo") is registry.get("create_note")
-    assert before["create_note"].aliases == ("note",)
-    with pytest.raises(NameTaken):
-        registry.register(make(name="other", aliases=("memo",)), replace=True)
-
-
-def test_removing_takes_name_and_aliases() -> None:
-    registry = Registry()
-    registry.register(make(aliases=("note",)))
-    registry.remove("create_note")
-    assert registry.get("note") is None
-    assert dict(registry.snapshot()) == {}
-    with pytest.raises(KeyError):
-        registry.remove("create_note")
-
-
-def test_only_whole_specifications_are_registered() -> None:
-    with pytest.raises(TypeError):
-        Registry().register(print)  # type: ignore[arg-type]
-
-
-def test_a_snapshot_cannot_be_changed() -> None:
-    registry = Registry()
-    registry.register(make())
-    with pytest.raises(TypeError):
-        registry.snapshot()["x"] = make()  # type: ignore[index]

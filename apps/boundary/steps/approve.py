@@ -7,7 +7,7 @@ from apps.boundary.crossing import Crossing, Waiting
 from apps.core.queue import ring
 from apps.domain.tooling import CallState
 from apps.rooms.services import publish_event
-from apps.runs.services import actor_of, member_card
+from apps.runs.services import actor_of, keep_call, member_card
 
 EXECUTE_TASK = "boundary.execute_call"
 
@@ -20,7 +20,7 @@ def ask(crossing: Crossing, *, why: str) -> Waiting:
     run, call = crossing.run, crossing.call
     call.state = CallState.WAITING.value
     call.needs_receipt = True
-    call.save(update_fields=["state", "needs_receipt", "updated_at"])
+    keep_call(call, "state", "needs_receipt")
     request = ledger.ask(call=call, decider=run.member, why=why)
     publish_event(
         room_id=run.room_id,
@@ -43,6 +43,6 @@ def hand_over(crossing: Crossing) -> Waiting:
     """Leave a call that may take long to a worker."""
     call = crossing.call
     call.state = CallState.WAITING.value
-    call.save(update_fields=["state", "updated_at"])
+    keep_call(call, "state")
     ring(EXECUTE_TASK, call_id=str(call.pk))
     return Waiting(call)

@@ -10,6 +10,8 @@ from apps.accounts.capabilities import capabilities_of
 from apps.approvals.models import ApprovalRequest, Receipt
 from apps.boundary.crossing import Crossing
 from apps.boundary.standing import Standing, read_standing
+from apps.domain.canonical import digest
+from apps.domain.lessons import Lessons
 from apps.domain.policy import Facts, ReceiptState, Refuse, Verdict, decide, needs_grant
 from apps.domain.tooling import (
     CallState,
@@ -18,6 +20,7 @@ from apps.domain.tooling import (
     RepeatPolicy,
     Specification,
 )
+from apps.runs.bodies import arguments_of
 from apps.runs.models import Call, Run
 from apps.runs.selectors import ceiling_of
 
@@ -36,6 +39,7 @@ def judge(crossing: Crossing) -> Verdict:
 
 def _facts(crossing: Crossing, spec: Specification, standing: Standing) -> Facts:
     run, call = standing.run, crossing.call
+    lessons = Lessons.of(run.lessons)
     return Facts(
         member_active=run.member.is_active,
         member_may_take_part=run.member.is_active and standing.may_take_part,
@@ -56,6 +60,8 @@ def _facts(crossing: Crossing, spec: Specification, standing: Standing) -> Facts
         stop_requested=run.stop_requested_at is not None,
         approval=_approval(call),
         repeat_of=_earlier_success(call, spec),
+        same_failure=lessons.same_failure(call.tool, call.arguments_digest, step=call.step),
+        cut_off=lessons.cuts_off(call.tool),
     )
 
 
@@ -68,6 +74,9 @@ def _approval(call: Call) -> ReceiptState | None:
     if request.state == ApprovalRequest.State.APPROVED:
         receipt = Receipt.objects.filter(call=call).first()
         if receipt is None or receipt.arguments_digest != call.arguments_digest:
+            return ReceiptState.FOREIGN
+        if digest(arguments_of(call)) != call.arguments_digest:
+            # What would be executed is not what the digest in the row says, nor what was shown.
             return ReceiptState.FOREIGN
         return ReceiptState.APPROVED if receipt.spent_at is None else ReceiptState.SPENT
     return {

@@ -6,9 +6,10 @@ from typing import Any
 
 from apps.audit.services import record as write_audit
 from apps.boundary.crossing import Crossing, Settled
-from apps.domain.tooling import Outcome
+from apps.domain.lessons import Ended, Lessons
+from apps.domain.tooling import Outcome, Reason, ToolFailure, usual_domain
 from apps.rooms.services import publish_event
-from apps.runs.models import Call
+from apps.runs.models import Call, Run
 from apps.runs.services import actor_of, settle_call, wake
 
 
@@ -20,6 +21,7 @@ def record(
     rule: str,
     projection: dict[str, Any],
     explanation: str = "",
+    failure: ToolFailure | None = None,
 ) -> Settled:
     """Settle a call for good. Run and call are locked; the room's event comes last.
 
@@ -27,6 +29,7 @@ def record(
     says of its failure may hold what it was given, and goes to the model and its member alone.
     """
     run = crossing.run
+    domain = _domain(reason, failure)
     call = settle_call(
         run=run,
         call=crossing.call,
@@ -34,7 +37,10 @@ def record(
         reason=reason,
         rule=rule,
         projection=projection,
+        domain=domain,
+        non_substitutable=failure is not None and failure.non_substitutable,
     )
+    _learn(run, call, failure)
     write_audit(
         actor=run.member,
         action="call.settled",
@@ -46,6 +52,7 @@ def record(
             "agent": run.agent.slug,
             "run": str(run.pk),
             "reason": reason,
+            "domain": domain,
             "rule": call.rule,
         },
     )
@@ -67,6 +74,31 @@ def record(
     )
     wake(run=run)
     return Settled(call)
+
+
+def _domain(reason: str, failure: ToolFailure | None) -> str:
+    if failure is not None:
+        return failure.fault.value
+    return usual_domain(Reason(reason)).value if reason else ""
+
+
+def _learn(run: Run, call: Call, failure: ToolFailure | None) -> None:
+    """Keep with the run what this end teaches; mostly that is nothing, and costs nothing."""
+    lessons = Lessons.of(run.lessons)
+    learned = lessons.after(
+        Ended(
+            tool=call.tool,
+            digest=call.arguments_digest,
+            step=call.step,
+            outcome=Outcome(call.outcome),
+            reason=call.reason,
+            fault=failure.fault if failure is not None else None,
+            retryable=failure is not None and failure.retryable,
+        )
+    )
+    if learned != lessons:
+        run.lessons = learned.as_json()
+        Run.objects.filter(pk=run.pk).update(lessons=run.lessons)
 
 
 def _milliseconds(call: Call) -> int | None:

@@ -67,3 +67,7 @@ class Facts:
     approval: ReceiptState | None = None
     # The id of an earlier identical write of this turn that succeeded and was answered.
     repeat_of: str | None = None
+    # The reason why exactly this call just failed, where nothing has succeeded since.
+    same_failure: str | None = None
+    # The tool has failed too many different requests of this turn.
+    cut_off: bool | None = False

@@ -142,9 +142,33 @@ def _room_admits(spec: Specification, facts: Facts, rule: str) -> Verdict | None
 
 
 def _not_a_repeat(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
+    # A question that a person was asked is no earlier write: what was confirmed is done.
+    if facts.approval is not None:
+        return None
     if spec.repeat is RepeatPolicy.REDUNDANT and facts.repeat_of is not None:
         return Repeat(facts.repeat_of, rule)
     return None
+
+
+def _did_not_just_fail(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
+    if facts.same_failure is None or facts.approval is not None:
+        return None
+    message = (
+        f"Exactly this call just failed ({facts.same_failure}), and nothing has changed since: the"
+        " same input is not the repair, so the tool was not called. Change the arguments, use"
+        " another tool, or say what failed."
+    )
+    return Refuse(Reason.REPEATED_FAILURE, message, rule)
+
+
+def _tool_is_able(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
+    if facts.cut_off is False or facts.approval is not None:
+        return None
+    message = (
+        f"{spec.title} has failed several different requests of this turn, so it is not called"
+        " again before the next one. Go on without it, or say what it could not do."
+    )
+    return Refuse(Reason.TOOL_CUT_OFF, message, rule)
 
 
 _DEAD_RECEIPTS: Final = {
@@ -271,6 +295,8 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule("room_admits", "May it be used before those who are in the room?", _room_admits),
     Rule("repeat_is_redundant", "Is it new in this turn?", _not_a_repeat),
+    Rule("did_not_just_fail", "Has this exact call not just failed?", _did_not_just_fail),
+    Rule("tool_is_able", "Did the tool do its job so far in this turn?", _tool_is_able),
     Rule("receipt_is_alive", "Can the answer that was given still be used?", _receipt_is_alive),
     Rule("somebody_said_yes", "Does it need nobody's yes, or has it one?", _somebody_said_yes),
 )

@@ -3,10 +3,10 @@
 from apps.domain.tooling.declaring import (
     DEFAULT_ARGUMENT_CAP,
     DEFAULT_TIMEOUT_S,
-    DERIVED,
     MAX_ARGUMENT_CAP,
     MAX_TIMEOUT_S,
     BadSpecification,
+    check_specification,
     specify,
 )
 from apps.domain.tooling.descriptors import (
@@ -16,7 +16,7 @@ from apps.domain.tooling.descriptors import (
     descriptor_digest,
     project_schema,
 )
-from apps.domain.tooling.registry import NameTaken, Registry
+from apps.domain.tooling.registry import NameTaken, NotInTheSet, Registered, Registry, Untyped
 from apps.domain.tooling.results import (
     ToolFailure,
     ToolHandedOn,
@@ -26,7 +26,9 @@ from apps.domain.tooling.results import (
 )
 from apps.domain.tooling.specification import (
     DEFAULT_PAUSE_S,
+    DERIVED,
     MAX_PAUSE_S,
+    WITHIN_TURN,
     DeclaredEffect,
     Pauses,
     Provenance,
@@ -46,6 +48,7 @@ from apps.domain.tooling.words import (
     Reason,
     RepeatPolicy,
     Risk,
+    SideEffectClass,
     Visibility,
 )
 
@@ -58,6 +61,7 @@ __all__ = [
     "MAX_PAUSE_S",
     "MAX_TIMEOUT_S",
     "PROJECTED_BOUND",
+    "WITHIN_TURN",
     "BadSpecification",
     "CallState",
     "Capability",
@@ -71,20 +75,25 @@ __all__ = [
     "FaultDomain",
     "Guard",
     "NameTaken",
+    "NotInTheSet",
     "Outcome",
     "Pauses",
     "Provenance",
     "Reason",
+    "Registered",
     "Registry",
     "RepeatPolicy",
     "Risk",
+    "SideEffectClass",
     "Specification",
     "ToolFailure",
     "ToolHandedOn",
     "ToolOk",
     "ToolResult",
+    "Untyped",
     "Visibility",
     "catalog_digest",
+    "check_specification",
     "descriptor_digest",
     "project_schema",
     "specify",

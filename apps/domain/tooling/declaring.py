@@ -4,7 +4,7 @@ import re
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from apps.domain.canonical import canonical_json
+from apps.domain.canonical import NotCanonical, canonical_json
 from apps.domain.schemas import DIALECTS, DRAFT_2020_12, BadSchema, check_schema
 from apps.domain.tooling.specification import (
     MAX_PAUSE_S,
@@ -44,13 +44,12 @@ DEFAULT_ARGUMENT_CAP: Final = 64 * 1024
 MAX_ARGUMENT_CAP: Final = 8 * 1024 * 1024
 DEFAULT_TIMEOUT_S: Final = 30.0
 MAX_TIMEOUT_S: Final = 240.0
-# A read may refresh what can be computed again; such a resource is named with this prefix.
-DERIVED: Final = "derived:"
 
 _NEVER_A_READ: Final = frozenset(
     {
         EffectKind.WRITES,
         EffectKind.DELETES,
+        EffectKind.SPAWNS_RUN,
         EffectKind.EMITS_EVENT,
         EffectKind.EXTERNAL_SIDE_EFFECT,
         EffectKind.SENSITIVE_DATA_EGRESS,
@@ -69,12 +68,23 @@ _READ_CLASSES: Final = frozenset(
     }
 )
 _TYPES: Final[dict[Any, str]] = {
-    str: "name title description source version surface",
+    str: "name title description source version surface dialect",
     int: "argument_cap",
     int | float: "timeout_s",
     bool: (
         "parallel_safe retry_safe outside_data uses_connection needs_approval_when_unattended later"
     ),
+    tuple: "intent_hints side_effects aliases",
+    bytes: "input_text output_text",
+    Family: "family",
+    Effect: "effect",
+    Capability: "capability",
+    Risk: "risk",
+    Visibility: "visibility",
+    Guard: "guard",
+    EffectDomain: "effect_domain",
+    CollaborationClass: "collaboration",
+    RepeatPolicy: "repeat",
 }
 
 
@@ -128,7 +138,6 @@ def specify(
     """
     family = _member(Family, family, "family")
     capability = _member(Capability, capability, "capability")
-    _check_schemas(input_schema, output_schema, dialect, family)
     made = Specification(
         name=name,
         title=title,
@@ -137,8 +146,8 @@ def specify(
         family=family,
         surface=surface or capability.partition(".")[0],
         intent_hints=_items(intent_hints, str, "intent_hints"),
-        input_text=canonical_json(input_schema),
-        output_text=canonical_json(output_schema),
+        input_text=_text(input_schema, "input_schema"),
+        output_text=_text(output_schema, "output_schema"),
         dialect=dialect,
         effect=_member(Effect, effect, "effect"),
         capability=capability,
@@ -161,15 +170,21 @@ def specify(
         pauses=pauses,
         later=later,
     )
-    _check_types(made)
-    _check_words(made)
-    _check_lines(made)
-    _check_bounds(made)
-    _check_effects(made)
-    _check_places(made)
-    _check_waiting(made)
-    _check_preview(made, input_schema)
+    check_specification(made)
     return made
+
+
+def check_specification(spec: Specification) -> None:
+    """Refuse a specification that says a false word, however it was made."""
+    _check_types(spec)
+    _check_schemas(spec)
+    _check_words(spec)
+    _check_lines(spec)
+    _check_bounds(spec)
+    _check_effects(spec)
+    _check_places(spec)
+    _check_waiting(spec)
+    _check_preview(spec)
 
 
 def _member(kind: type[Word], value: Any, field: str) -> Word:
@@ -188,16 +203,25 @@ def _items(given: Any, kind: type[Item], field: str) -> tuple[Item, ...]:
     return tuple(given)
 
 
-def _check_schemas(input_schema: Any, output_schema: Any, dialect: Any, family: Family) -> None:
-    outside = family is Family.MCP
-    if dialect not in DIALECTS or (dialect != DRAFT_2020_12 and not outside):
+def _text(schema: Any, field: str) -> bytes:
+    try:
+        return canonical_json(schema)
+    except NotCanonical as refusal:
+        raise BadSpecification(field, f"The schema is not JSON: {refusal}", "not_json") from None
+
+
+def _check_schemas(spec: Specification) -> None:
+    outside = spec.family is Family.MCP
+    if spec.dialect not in DIALECTS or (spec.dialect != DRAFT_2020_12 and not outside):
         raise BadSpecification("dialect", "Only tools of MCP servers choose an older dialect.")
     for field, schema, root_object in (
-        ("input_schema", input_schema, True),
-        ("output_schema", output_schema, False),
+        ("input_schema", spec.input_schema, True),
+        ("output_schema", spec.output_schema, False),
     ):
         try:
-            check_schema(schema, dialect=dialect, strict_own=not outside, root_object=root_object)
+            check_schema(
+                schema, dialect=spec.dialect, strict_own=not outside, root_object=root_object
+            )
         except BadSchema as refusal:
             raise BadSpecification(
                 f"{field}{refusal.path}", refusal.message, refusal.rule
@@ -261,16 +285,17 @@ def _check_bounds(spec: Specification) -> None:
         raise BadSpecification("side_effects", f"There are more than {MAX_DECLARED_EFFECTS}.")
     for declared in spec.side_effects:
         resource = declared.resource
+        if not isinstance(declared.kind, EffectKind):
+            raise BadSpecification("side_effects", "A kind is not one of the known words.")
         if resource is not None and not 0 < len(resource) <= MAX_RESOURCE:
             raise BadSpecification("side_effects", "A resource is empty or too long.")
 
 
 def _check_effects(spec: Specification) -> None:
-    refreshes = [item for item in spec.side_effects if _refreshes_derived_state(item)]
     harms = [item for item in spec.side_effects if item.kind in _NEVER_A_READ]
     if spec.effect is Effect.READ:
         for declared in harms:
-            if declared not in refreshes:
+            if not declared.refreshes_derived_state and not declared.ends_with_the_turn:
                 raise BadSpecification("effect", f"A read does not declare {declared.kind}.")
         if spec.repeat is RepeatPolicy.REDUNDANT:
             raise BadSpecification("repeat", "Only a write can be redundant.")
@@ -278,16 +303,10 @@ def _check_effects(spec: Specification) -> None:
         raise BadSpecification(
             "capability", f"{spec.capability} covers reading, and the tool is a {spec.effect}."
         )
-    # Whatever a run does that it spawns crosses by itself, so spawning one is no write.
-    spawns = any(item.kind is EffectKind.SPAWNS_RUN for item in spec.side_effects)
-    if spec.parallel_safe and (spec.effect is not Effect.READ or harms or spawns):
+    if spec.parallel_safe and (spec.effect is not Effect.READ or harms):
         raise BadSpecification(
             "parallel_safe", "Only a read that changes nothing is parallel-safe."
         )
-
-
-def _refreshes_derived_state(declared: DeclaredEffect) -> bool:
-    return declared.kind is EffectKind.WRITES and (declared.resource or "").startswith(DERIVED)
 
 
 def _check_places(spec: Specification) -> None:
@@ -320,10 +339,10 @@ def _check_waiting(spec: Specification) -> None:
         )
 
 
-def _check_preview(spec: Specification, input_schema: dict[str, Any]) -> None:
+def _check_preview(spec: Specification) -> None:
     if spec.previewed_argument is None:
         return
-    properties = input_schema.get("properties", {})
+    properties = spec.input_schema.get("properties", {})
     declared = properties.get(spec.previewed_argument)
     if not isinstance(declared, dict) or declared.get("type") != "string":
         raise BadSpecification(

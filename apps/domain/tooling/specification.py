@@ -19,11 +19,36 @@ from apps.domain.tooling.words import (
     Guard,
     RepeatPolicy,
     Risk,
+    SideEffectClass,
     Visibility,
 )
 
+# A read may refresh what can be computed again; such a resource is named with this prefix.
+DERIVED: Final = "derived:"
+# What is started inside the turn and ends with it does not outlive it; its own calls are decided
+# one by one. Such a resource is named with this prefix.
+WITHIN_TURN: Final = "turn:"
 MAX_PAUSE_S: Final = 24 * 24 * 3600
 DEFAULT_PAUSE_S: Final = 24 * 3600
+
+_CLASSES: Final = {
+    EffectKind.READS: SideEffectClass.READ,
+    EffectKind.NETWORK: SideEffectClass.READ,
+    EffectKind.WRITES: SideEffectClass.MUTATION,
+    EffectKind.DELETES: SideEffectClass.MUTATION,
+    EffectKind.SPAWNS_RUN: SideEffectClass.ORCHESTRATION,
+    EffectKind.EMITS_EVENT: SideEffectClass.ORCHESTRATION,
+    EffectKind.EXTERNAL_SIDE_EFFECT: SideEffectClass.EXTERNAL,
+    EffectKind.SENSITIVE_DATA_EGRESS: SideEffectClass.EXTERNAL,
+}
+# Of several effects the gravest one gives its class.
+_GRAVITY: Final = (
+    SideEffectClass.EXTERNAL,
+    SideEffectClass.ORCHESTRATION,
+    SideEffectClass.MUTATION,
+    SideEffectClass.DERIVED,
+    SideEffectClass.READ,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +57,22 @@ class DeclaredEffect:
 
     kind: EffectKind
     resource: str | None = None
+
+    @property
+    def refreshes_derived_state(self) -> bool:
+        """Whether only what can be computed again is written."""
+        return self.kind is EffectKind.WRITES and (self.resource or "").startswith(DERIVED)
+
+    @property
+    def ends_with_the_turn(self) -> bool:
+        """Whether what is started ends together with the turn that started it."""
+        inside = (self.resource or "").startswith(WITHIN_TURN)
+        return self.kind is EffectKind.SPAWNS_RUN and inside
+
+    @property
+    def side_effect_class(self) -> SideEffectClass:
+        """The kind of trace that this effect leaves."""
+        return SideEffectClass.DERIVED if self.refreshes_derived_state else _CLASSES[self.kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +137,14 @@ class Specification:
         return self.provenance.version
 
     @property
+    def side_effect_class(self) -> SideEffectClass:
+        """The gravest trace that the tool admits to; a change that says nothing is unknown."""
+        admitted = {declared.side_effect_class for declared in self.side_effects}
+        if self.effect is not Effect.READ and not admitted - {SideEffectClass.READ}:
+            return SideEffectClass.UNKNOWN
+        return next((word for word in _GRAVITY if word in admitted), SideEffectClass.NONE)
+
+    @property
     def input_schema(self) -> dict[str, Any]:
         """A copy of the input schema, the caller's own to change."""
         schema: dict[str, Any] = json.loads(self.input_text)
@@ -136,6 +185,7 @@ class Specification:
         return raw | {
             "source": self.source,
             "version": self.version,
+            "side_effect_class": self.side_effect_class.value,
             "input_schema": self.input_schema,
             "output_schema": self.output_schema,
         }

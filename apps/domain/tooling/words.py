@@ -24,6 +24,19 @@ class EffectKind(StrEnum):
     SENSITIVE_DATA_EGRESS = "sensitive-data-egress"
 
 
+class SideEffectClass(StrEnum):
+    """What kind of trace a tool leaves, which is another thing than what it may be used for."""
+
+    NONE = "none"
+    READ = "read"
+    # What can be computed again was refreshed on the way.
+    DERIVED = "derived"
+    MUTATION = "mutation"
+    ORCHESTRATION = "orchestration"
+    EXTERNAL = "external"
+    UNKNOWN = "unknown"
+
+
 class Guard(StrEnum):
     """What stands before the effect: the member's own store, an isolated child, or an outside."""
 

@@ -148,7 +148,7 @@ TOOLS = (
             },
             effect=Effect.READ,
             capability=Capability.AGENTS_INVOKE,
-            side_effects=(DeclaredEffect(EffectKind.SPAWNS_RUN, "agents"),),
+            side_effects=(DeclaredEffect(EffectKind.SPAWNS_RUN, "turn:agents"),),
             guard=Guard.MEMBER_STORE,
             effect_domain=EffectDomain.OURS,
             collaboration=CollaborationClass.ACTOR_BOUND_READ,

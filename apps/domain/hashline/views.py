@@ -1,0 +1,50 @@
+"""What does a read show, and which lines has its reader then seen?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from apps.domain.hashline.lines import LineSet
+from apps.domain.hashline.text import count_lines, rows_of, tag_of
+
+MAX_VIEW_LINES = 2_000
+MAX_VIEW_CHARACTERS = 64_000
+MAX_VIEW_ROW = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A window of a text under its header; `seen` holds the lines that it shows in full."""
+
+    text: str
+    tag: str
+    seen: LineSet
+    first: int
+    last: int
+    lines: int
+
+
+def view(path: str, text: str, *, first: int = 1, count: int = MAX_VIEW_LINES) -> View:
+    """Show a window of a normalised text, numbered, cut to a bound."""
+    rows = rows_of(text)
+    lines = count_lines(rows)
+    tag = tag_of(text)
+    shown = [f"[{path}#{tag}]"]
+    seen: list[int] = []
+    room = MAX_VIEW_CHARACTERS
+    start = max(1, first)
+    last = start - 1
+    for line in range(start, min(lines, start + min(count, MAX_VIEW_LINES) - 1) + 1):
+        row = rows[line - 1]
+        whole = len(row) <= MAX_VIEW_ROW
+        entry = f"{line}:{row if whole else row[:MAX_VIEW_ROW] + '…'}"
+        if len(entry) + 1 > room:
+            break
+        room -= len(entry) + 1
+        shown.append(entry)
+        last = line
+        if whole:
+            seen.append(line)
+    if start > lines or last < lines or start > 1:
+        shown.append(f"[showing lines {start}-{last} of {lines}]")
+    return View("\n".join(shown), tag, LineSet.of_lines(seen), start, last, lines)

@@ -1,0 +1,1 @@
+"""Parse texts that nobody vouches for, in a process that may be lost."""
