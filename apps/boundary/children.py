@@ -16,6 +16,7 @@ from apps.boundary.crossing import Crossing, Executed
 from apps.boundary.steps.project import project
 from apps.boundary.steps.record import record
 from apps.domain.tooling import CallState, Outcome, Reason, ToolFailure, ToolOk
+from apps.grants.policy import deployment_policy
 from apps.rooms.services import room_last
 from apps.runs.bodies import projection_of
 from apps.runs.claims import lock_call, lock_run
@@ -48,7 +49,7 @@ def settle_child(*, call_id: Any) -> None:
 
 def settle_by(child: Run, *, run: Run, call: Call) -> None:
     """Settle a locked call with what became of its child, and count the child's time as its own."""
-    tool = resolve_tool(call.tool, run.agent)
+    tool = resolve_tool(call.tool, run.agent, deployment_policy())
     executed = _ended(child)
     run.spent_ms += child.spent_ms
     run.save(update_fields=["spent_ms", "updated_at"])
@@ -60,6 +61,7 @@ def settle_by(child: Run, *, run: Run, call: Call) -> None:
         reason=executed.reason,
         rule="child_has_ended",
         projection=project(executed, tool.spec),
+        failure=executed.failure,
     )
 
 

@@ -33,7 +33,7 @@ from apps.approvals.errors import ReceiptSpent
 from apps.boundary.crossing import Begun, Crossed, Crossing, Executed, Settled, Waiting
 from apps.boundary.hold import Hold
 from apps.boundary.selectors import may_be_executed
-from apps.boundary.standing import Standing
+from apps.boundary.standing import Standing, read_standing
 from apps.boundary.steps.approve import ask, hand_over
 from apps.boundary.steps.consume import announce, consume, hand_on
 from apps.boundary.steps.decide import judge
@@ -79,9 +79,7 @@ def begin(
     *, run: Run, call: Call, executor: str, standing: Standing | None = None
 ) -> Crossed | Begun:
     """Decide a proposed call and dispatch it to this executor, where it can be carried out now."""
-    crossing = Crossing(
-        run=run, call=call, tool=resolve_tool(call.tool, run.agent), standing=standing
-    )
+    crossing = _crossing(run, call, standing)
     if crossing.call.state != CallState.PROPOSED.value:
         return _as_it_is(crossing)
     match judge(crossing):
@@ -89,12 +87,12 @@ def begin(
             return _refuse(crossing, refusal)
         case Repeat(call_id=earlier, rule=rule):
             return _repeat(crossing, earlier, rule)
-        case Ask(why=why):
-            return ask(crossing, why=why)
+        case Ask() as question:
+            return ask(crossing, question)
         case Admit() if crossing.tool is not None and crossing.tool.spec.later:
             return hand_over(crossing)
-        case Admit(rule=rule):
-            consume(crossing, executor=executor)
+        case Admit(rule=rule, waived=waived):
+            consume(crossing, executor=executor, waived=waived)
             return Begun(crossing, rule)
 
 
@@ -116,19 +114,19 @@ def execute_waiting(*, call_id: Any, executor: str) -> None:
             case Refuse() as refusal:
                 _refuse(crossing, refusal)
                 return
-            case Ask(why=why):
+            case Ask() as question:
                 if not crossing.call.needs_receipt:
                     # The rules have become stricter since it was handed over.
-                    ask(crossing, why=why)
+                    ask(crossing, question)
                 return
             case Repeat(call_id=earlier, rule=rule):
                 _repeat(crossing, earlier, rule)
                 return
-            case Admit(rule=rule):
+            case Admit(rule=rule, waived=waived):
                 try:
                     # A savepoint of its own, so that a spent receipt undoes nothing else.
                     with transaction.atomic():
-                        consume(crossing, executor=executor)
+                        consume(crossing, executor=executor, waived=waived)
                 except ReceiptSpent as spent:
                     _refuse(
                         crossing, Refuse(Reason.RECEIPT_SPENT, str(spent), "receipt_is_spendable")
@@ -310,9 +308,14 @@ def _as_it_is(crossing: Crossing) -> Crossed:
 
 def _locked(call_id: Any, tool: Any = None) -> Crossing:
     run, call = _locked_rows(call_id)
-    return Crossing(
-        run=run, call=call, tool=tool if tool is not None else resolve_tool(call.tool, run.agent)
-    )
+    return _crossing(run, call) if tool is None else Crossing(run=run, call=call, tool=tool)
+
+
+def _crossing(run: Run, call: Call, standing: Standing | None = None) -> Crossing:
+    """Return a locked call with how things stand for it, and with what its tool is now."""
+    standing = standing or read_standing(run_id=run.pk, tool=call.tool)
+    tool = resolve_tool(call.tool, standing.run.agent, standing.policy)
+    return Crossing(run=run, call=call, tool=tool, standing=standing)
 
 
 def _locked_rows(call_id: Any) -> tuple[Run, Call]:

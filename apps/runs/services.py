@@ -20,6 +20,7 @@ from apps.agents.models import Agent
 from apps.audit.services import record
 from apps.core.correlation import current_correlation_id
 from apps.core.errors import Conflict, NotFound
+from apps.core.metrics import RUNS, count
 from apps.core.prepared import insert
 from apps.core.queue import ring
 from apps.domain.tooling import CallState, Outcome
@@ -347,6 +348,7 @@ def finish_run(*, run: Run, outcome: str, explanation: str = "") -> None:
             "explanation": run.explanation,
         },
     )
+    count(RUNS, outcome=outcome)
     if run.parent_call_id is not None:
         # Not here either: the parent is locked before its child.
         ring(CHILD_TASK, call_id=str(run.parent_call_id))

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from apps.approvals.wishes import asking_of_all
 from apps.domain.canonical import BadJson, strict_loads
-from apps.domain.policy import may_ask
+from apps.domain.policy.modes import may_ask
 from apps.domain.streaming import ArgumentStream
 from apps.domain.tooling import MAX_ARGUMENT_CAP, CallState, Outcome
 from apps.domain.words import joined, storable
@@ -74,7 +75,10 @@ class Answer:
         self._made = made or {}
         self.hushed = hushed
         self.stored = False
-        self._tools = {tool.spec.name: tool for tool in tools}
+        offered = list(tools)
+        self._tools = {tool.spec.name: tool for tool in offered}
+        # Read once and now: nothing is asked of the database while the model speaks.
+        self._asking = asking_of_all(run, [tool.spec for tool in offered])
         self._text: list[str] = []
         self._size = 0
         self._calls: dict[int, ProposedCall] = {}
@@ -178,7 +182,7 @@ class Answer:
             ident = f"call-{self.step}-{index}"
         proposed = ProposedCall(proposal_id=ident, name=storable(name)[:MAX_ID])
         tool = self._tools.get(name)
-        if tool is None or tool.spec.previewed_argument is None or may_ask(tool.spec):
+        if tool is None or tool.spec.previewed_argument is None or self._may_ask(tool):
             return proposed
         proposed.reader = ArgumentStream(tool.spec.previewed_argument)
         proposed.held_back = bool(self._made.get(name))
@@ -191,6 +195,9 @@ class Answer:
         preview.open({"tool": proposed.name})
         proposed.preview, proposed.held_back = preview, False
         return preview
+
+    def _may_ask(self, tool: Tool) -> bool:
+        return may_ask(tool.spec, self._asking[tool.spec.name])
 
     def _arguments(self, proposed: ProposedCall, text: str, index: int) -> None:
         proposed.size += len(text)

@@ -26,7 +26,7 @@ def ask_model(grip: Grip) -> bool:
     """Take one step with the model; False says that the run ended or was put back."""
     run = Run.objects.select_related("agent", "member", "room").get(pk=grip.run_id)
     conversation = read_conversation(run)
-    plan = plan_step(conversation, offered_tools(run.agent))
+    plan = plan_step(conversation, offered_tools(run))
     if plan.step > MAX_STEPS:
         grip.fail(f"The turn took more than {MAX_STEPS} steps.")
         return False

@@ -17,11 +17,11 @@ from apps.boundary.pipeline import cross
 from apps.boundary.together import cross_together
 from apps.boundary.workers import executor_name
 from apps.domain.bounds import end_of
-from apps.domain.tooling import CallState, Effect, Outcome
+from apps.domain.tooling import CallState, Effect, Outcome, Specification
 from apps.runs.claims import lock_call
 from apps.runs.models import Call, Run
 from apps.runs.services import park_run
-from apps.tools.catalog import resolve_tool
+from apps.tools.catalog import known_specs
 from apps.turns.grip import Grip
 from apps.turns.record import attempts_of
 
@@ -72,14 +72,11 @@ def _next_batch(run: Run, proposed: Sequence[Call]) -> Sequence[Call]:
     most = min(settings.AGENT_LOOP_MAX_PARALLEL_TOOLS, MOST_TOGETHER)
     if most < 2 or not run.agent.parallel_tool_calls:
         return proposed[:1]
-    return list(takewhile(lambda call: _is_safe_beside(run, call), proposed))[:most] or proposed[:1]
+    safe = {name for name, spec in known_specs(run.agent).items() if _is_safe_beside(spec)}
+    return list(takewhile(lambda call: call.tool in safe, proposed))[:most] or proposed[:1]
 
 
-def _is_safe_beside(run: Run, call: Call) -> bool:
-    tool = resolve_tool(call.tool, run.agent)
-    if tool is None:
-        return False
-    spec = tool.spec
+def _is_safe_beside(spec: Specification) -> bool:
     return (
         spec.parallel_safe
         and spec.effect is Effect.READ

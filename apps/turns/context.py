@@ -12,8 +12,7 @@ from apps.domain.compaction import PastCall, PastStep, summarize
 from apps.domain.tooling import CallState, Outcome
 from apps.runs.bodies import CallBodies, call_bodies, journal_bodies
 from apps.runs.models import Call, JournalEntry, Run
-from apps.tools.catalog import resolve_tool
-from apps.turns.history import HISTORY_MESSAGES, history_of
+from apps.turns.history import HISTORY_MESSAGES, foreign_tools, history_of, is_outside
 
 KAIZEN_SAYS = "[Kaizen] "
 """What a message of Kaizen's own begins with, among those that a model takes for the member's."""
@@ -45,6 +44,8 @@ class Conversation:
     run: Run
     journal: Sequence[tuple[JournalEntry, dict[str, Any]]]
     calls: dict[tuple[int, int], tuple[Call, CallBodies]]
+    foreign: frozenset[str]
+    """The tools whose results are text from outside."""
 
     @property
     def steps(self) -> int:
@@ -73,7 +74,12 @@ class Conversation:
         for place, (entry, body) in enumerate(self.journal):
             if entry.kind == JournalEntry.Kind.INPUT:
                 if place == 0:
-                    messages += history_of(self.run, before=body["position"], most=left_out.history)
+                    messages += history_of(
+                        self.run,
+                        before=body["position"],
+                        most=left_out.history,
+                        foreign=self.foreign,
+                    )
                 messages.append({"role": "user", "content": body["text"]})
             elif entry.kind == JournalEntry.Kind.ASSISTANT:
                 step += 1
@@ -113,7 +119,7 @@ class Conversation:
             {
                 "role": "tool",
                 "tool_call_id": asked["id"],
-                "content": result_text(self.run, call, bodies.projection),
+                "content": result_text(call.tool, bodies.projection, self.foreign),
             }
             for asked, call, bodies in answered
         ]
@@ -138,7 +144,7 @@ class Conversation:
         projection = bodies.projection
         kept = [*projection.get("artifacts", []), *projection.get("saved", [])]
         value = projection.get("value")
-        foreign = is_outside(self.run, call, projection)
+        foreign = is_outside(call.tool, projection, self.foreign)
         return PastCall(
             place=f"{call.step}.{call.place}",
             tool=call.tool,
@@ -166,6 +172,7 @@ def read_conversation(run: Run) -> Conversation:
         run=run,
         journal=list(zip(entries, journal_bodies(entries), strict=True)),
         calls={(call.step, call.place): (call, bodies[call.pk]) for call in calls},
+        foreign=foreign_tools(run.agent),
     )
 
 
@@ -174,16 +181,10 @@ def messages_for(run: Run) -> list[dict[str, Any]]:
     return read_conversation(run).messages()
 
 
-def result_text(run: Run, call: Call, projection: dict[str, Any]) -> str:
+def result_text(tool: str, projection: dict[str, Any], foreign: frozenset[str]) -> str:
     """Return a result as a model reads it, between marks where it came from outside."""
     text = json.dumps(projection, ensure_ascii=False)
-    return outside.wrap(text, source=call.tool) if is_outside(run, call, projection) else text
-
-
-def is_outside(run: Run, call: Call, projection: dict[str, Any]) -> bool:
-    """Tell whether a result is text from outside; a failure of such a tool may quote it too."""
-    tool = resolve_tool(call.tool, run.agent)
-    return "outside_data" in projection or (tool is not None and tool.spec.outside_data)
+    return outside.wrap(text, source=tool) if is_outside(tool, projection, foreign) else text
 
 
 def _approval(call: Call) -> str:

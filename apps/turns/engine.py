@@ -24,14 +24,13 @@ from apps.runs.claims import claim_run, release_claim
 from apps.runs.errors import RunOver, StaleFence
 from apps.runs.models import Call, JournalEntry, Run
 from apps.runs.services import finish_run, park_run
-from apps.tools.catalog import freeze_catalog, offered_tools
+from apps.tools.catalog import freeze, offered_tools
 from apps.turns.asking import ask_model
 from apps.turns.calls import cross_open_calls
 from apps.turns.failing import keep_said
 from apps.turns.grip import Grip
 from apps.turns.plan import first_policy
 from apps.turns.pulse import Pulse, leaving
-from apps.turns.record import narrowed
 
 log = structlog.get_logger(__name__)
 
@@ -92,14 +91,13 @@ def _begin(grip: Grip) -> bool:
 
 def _freeze(run: Run) -> None:
     """Give a locked run the catalog, the first policy and the time that it keeps to its end."""
-    held = narrowed(run, offered_tools(run.agent))
-    run.catalog, run.catalog_digest = freeze_catalog(held)
+    fields = freeze(run)
     asked = JournalEntry.objects.filter(run=run, kind=JournalEntry.Kind.INPUT).first()
     text = "" if asked is None else journal_bodies([asked])[0]["text"]
-    run.policy = first_policy(run, held, text)
+    run.policy = first_policy(run, offered_tools(run), text)
     own = run.agent.budget_s or settings.KAIZEN_TURN_BUDGET_S
     run.budget_s = own if run.budget_s is None else min(own, run.budget_s)
-    run.save(update_fields=["catalog", "catalog_digest", "policy", "budget_s", "updated_at"])
+    run.save(update_fields=[*fields, "policy", "budget_s", "updated_at"])
 
 
 def _leave(grip: Grip) -> None:

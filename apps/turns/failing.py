@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 from django.utils import timezone
 
+from apps.core.metrics import PROVIDER_FAILURES, count
 from apps.domain.grounding import ground
 from apps.runs.models import JournalEntry, Run
 from apps.runs.services import append_journal
@@ -130,6 +131,7 @@ def _diagnose(run: Run, plan: Plan, failure: ProviderFailed) -> None:
         "deterministic": failure.deterministic,
         "failures": run.provider_failures,
     }
+    count(PROVIDER_FAILURES, kind="deterministic" if failure.deterministic else "transient")
     log.warning("provider_failed", run=str(run.pk), **facts)
     append_journal(run=run, kind=JournalEntry.Kind.NOTE, body={"event": "provider_failed", **facts})
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from apps.agents.models import Agent
 from apps.domain import outside
 from apps.domain.tooling import CallState
 from apps.rooms.models import RoomEvent
 from apps.runs.bodies import call_bodies
 from apps.runs.models import Call, Run
-from apps.tools.catalog import resolve_tool
+from apps.tools.catalog import known_specs
 
 HISTORY_MESSAGES = 30
 MAX_HISTORY_TEXT = 4_000
@@ -23,7 +24,20 @@ MAX_HISTORY_CALLS = 12
 MAX_HISTORY_RESULT = 800
 
 
-def history_of(run: Run, *, before: int, most: int) -> list[dict[str, Any]]:
+def foreign_tools(agent: Agent) -> frozenset[str]:
+    """Name the tools whose results are text from outside."""
+    specs = known_specs(agent)
+    return frozenset(name for name, spec in specs.items() if spec.outside_data)
+
+
+def is_outside(tool: str, projection: dict[str, Any], foreign: frozenset[str]) -> bool:
+    """Tell whether a result is text from outside; a failure of such a tool may quote it too."""
+    return "outside_data" in projection or tool in foreign
+
+
+def history_of(
+    run: Run, *, before: int, most: int, foreign: frozenset[str]
+) -> list[dict[str, Any]]:
     """Return what was said before a position, and what came of the calls behind it."""
     said = list(
         RoomEvent.objects.filter(
@@ -31,7 +45,7 @@ def history_of(run: Run, *, before: int, most: int) -> list[dict[str, Any]]:
         ).order_by("-position")[:most]
     )
     said.reverse()
-    records = _records(run, said)
+    records = _records(run, said, foreign)
     messages: list[dict[str, Any]] = []
     for event in said:
         author = event.data["author"]
@@ -46,7 +60,7 @@ def history_of(run: Run, *, before: int, most: int) -> list[dict[str, Any]]:
     return messages
 
 
-def _records(run: Run, said: list[RoomEvent]) -> dict[str, str]:
+def _records(run: Run, said: list[RoomEvent], foreign: frozenset[str]) -> dict[str, str]:
     """Return the records of the agent's last runs for this member, by run."""
     idents = [
         event.data["run"]
@@ -66,7 +80,8 @@ def _records(run: Run, said: list[RoomEvent]) -> dict[str, str]:
     bodies = call_bodies(calls, arguments=False)
     lines: dict[str, list[str]] = {}
     for call in calls:
-        lines.setdefault(str(call.run_id), []).append(_line(run, call, bodies[call.pk].projection))
+        line = _line(call, bodies[call.pk].projection, foreign)
+        lines.setdefault(str(call.run_id), []).append(line)
     return {ident: _record(said) for ident, said in lines.items()}
 
 
@@ -78,7 +93,7 @@ def _record(lines: list[str]) -> str:
     )
 
 
-def _line(run: Run, call: Call, projection: dict[str, Any]) -> str:
+def _line(call: Call, projection: dict[str, Any], foreign: frozenset[str]) -> str:
     ended = call.outcome if not call.reason else f"{call.outcome} ({call.reason})"
     head = f"- {call.tool}: {ended}"
     text = json.dumps(
@@ -87,7 +102,6 @@ def _line(run: Run, call: Call, projection: dict[str, Any]) -> str:
     )
     if len(text) > MAX_HISTORY_RESULT:
         text = f"{text[:MAX_HISTORY_RESULT]}… (cut here)"
-    tool = resolve_tool(call.tool, run.agent)
-    if "outside_data" in projection or (tool is not None and tool.spec.outside_data):
+    if is_outside(call.tool, projection, foreign):
         return f"{head}\n{outside.wrap(text, source=call.tool)}"
     return f"{head} {text}"

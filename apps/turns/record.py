@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from apps.domain.attempts import Attempt
 from apps.domain.tooling import CallState, Outcome
 from apps.runs.bodies import call_bodies
 from apps.runs.models import Call, Run
-from apps.tools.catalog import resolve_tool
-from apps.tools.contract import Tool
+from apps.tools.catalog import known_specs
 
 DISCOVERY = "discovery"
 """The surface of tools that look for tools."""
@@ -23,29 +20,12 @@ def attempts_of(run: Run) -> list[Attempt]:
         .order_by("step", "place")
     )
     projections = call_bodies(calls, arguments=False)
-    return [_attempt(run, call, projections[call.pk].projection) for call in calls]
+    specs = known_specs(run.agent) if calls else {}
+    searching = {name for name, spec in specs.items() if spec.surface == DISCOVERY}
+    return [_attempt(call, projections[call.pk].projection, searching) for call in calls]
 
 
-def narrowed(run: Run, tools: Iterable[Tool]) -> list[Tool]:
-    """Return those of its agent's tools that a run may hold.
-
-    A run that works for another holds at most what that one holds, and the very same of it: a tool
-    of the same name that stands for something else is another tool.
-    """
-    ceiling = None if run.ceiling is None else frozenset(run.ceiling)
-    selection = None if run.selection is None else frozenset(run.selection)
-    above = None if run.parent is None else (run.parent.catalog or {}).get("tools", {})
-    return [
-        tool
-        for tool in tools
-        if (ceiling is None or tool.spec.capability.value in ceiling)
-        and (selection is None or tool.spec.name in selection)
-        and (above is None or above.get(tool.spec.name, {}).get("digest") == tool.spec.digest)
-    ]
-
-
-def _attempt(run: Run, call: Call, projection: dict[str, object]) -> Attempt:
-    tool = resolve_tool(call.tool, run.agent)
+def _attempt(call: Call, projection: dict[str, object], searching: set[str]) -> Attempt:
     return Attempt(
         step=call.step,
         place=call.place,
@@ -55,7 +35,7 @@ def _attempt(run: Run, call: Call, projection: dict[str, object]) -> Attempt:
         outcome=Outcome(call.outcome),
         reason=call.reason,
         arguments_digest=call.arguments_digest,
-        searches=tool is not None and tool.spec.surface == DISCOVERY,
+        searches=call.tool in searching,
         non_substitutable=call.non_substitutable,
         artifacts=_keys(projection.get("artifacts")),
         saved=_keys(projection.get("saved")),

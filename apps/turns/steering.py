@@ -38,7 +38,7 @@ def admit_steering(run: Run) -> bool:
             kind=JournalEntry.Kind.INPUT,
             body={"text": given.text, "position": given.position, "steered": True},
         )
-        run.policy = asked_for(run.policy, offered_tools(run.agent), given.text, since=steps + 1)
+        run.policy = asked_for(run.policy, offered_tools(run), given.text, since=steps + 1)
         publish_event(
             room_id=run.room_id,
             kind="run.steered",

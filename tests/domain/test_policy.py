@@ -29,6 +29,7 @@ from apps.domain.tooling import (
     CollaborationClass,
     Effect,
     EffectDomain,
+    Family,
     Guard,
     Reason,
     RepeatPolicy,
@@ -64,8 +65,11 @@ OUTSIDE: dict[str, Any] = {
     "guard": Guard.EXTERNAL,
     "effect_domain": EffectDomain.EXTERNAL,
     "later": True,
+    "family": Family.PACKAGES,
+    "surface": "package",
 }
 OWN_WRITE = tool()
+SERVICE_WRITE = tool(**{**OUTSIDE, "family": Family.KAIZEN})
 OWN_READ = tool(**READS)
 PRIVATE_READ = tool(**{**READS, "collaboration": CollaborationClass.ACTOR_PRIVATE_READ})
 PACKAGE_WRITE = tool(**OUTSIDE)
@@ -107,7 +111,8 @@ FACTS = Facts(
         (OWN_WRITE, ApprovalMode.WRITE_GUARD),
         (OWN_READ, ApprovalMode.PASS),
         (PRIVATE_READ, ApprovalMode.PASS),
-        (PACKAGE_WRITE, ApprovalMode.ASK_EVERY_TIME),
+        (PACKAGE_WRITE, ApprovalMode.ASK_FIRST_TIME),
+        (SERVICE_WRITE, ApprovalMode.ASK_EVERY_TIME),
         (PACKAGE_READ, ApprovalMode.PASS),
         (ISOLATED, ApprovalMode.LEASE),
         (SENSITIVE, ApprovalMode.ASK_EVERY_TIME),
@@ -116,10 +121,10 @@ FACTS = Facts(
 def test_the_guard_decides_what_stands_before_an_effect(
     spec: Specification, mode: ApprovalMode
 ) -> None:
-    assert approval_mode(spec) is mode
-    assert may_ask(spec) is (mode is ApprovalMode.ASK_EVERY_TIME)
+    assert approval_mode(spec).mode is mode
+    assert may_ask(spec) is mode.asks
     verdict = decide(spec, FACTS)
-    if mode is ApprovalMode.ASK_EVERY_TIME:
+    if mode.asks:
         assert isinstance(verdict, Ask)
         assert verdict.rule == "somebody_said_yes"
         yes = decide(spec, replace(FACTS, approval=ReceiptState.APPROVED))
@@ -180,7 +185,7 @@ def test_each_rule_refuses_in_its_own_name(
     assert (verdict.rule, verdict.reason) == (rule, reason)
 
 
-MAY_BE_ABSENT = {"approval", "repeat_of", "roster_is_actor_only", "same_failure"}
+MAY_BE_ABSENT = {"approval", "seconded", "repeat_of", "roster_is_actor_only", "same_failure"}
 
 
 @pytest.mark.parametrize("name", [f.name for f in fields(Facts) if f.name not in MAY_BE_ABSENT])

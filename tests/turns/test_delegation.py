@@ -22,6 +22,7 @@ from apps.runs.models import Call, Run
 from apps.runs.selectors import ceiling_of, ready_runs
 from apps.runs.services import add_seat
 from apps.tools.builtin.agents import MAX_CHILDREN, MAX_DEPTH
+from apps.tools.catalog import freeze
 from apps.turns.engine import run_turn
 from tests.factories.effects import Letters, offer, outside_tool
 from tests.factories.rooms import claimed_run, crossed, make_agent, make_member, make_run
@@ -149,6 +150,7 @@ def test_a_ceiling_that_is_lowered_above_is_felt_below_at_once(
     run = make_run(room, agent, member)
     run_turn(run_id=run.pk)
     child = child_of(run)
+    child.save(update_fields=freeze(child))
     Agent.objects.filter(pk=agent.pk).update(ceiling=["docs.read"])
     model.calls(("create_artifact", NOTE))
     run_turn(run_id=child.pk)

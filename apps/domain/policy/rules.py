@@ -8,14 +8,13 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from apps.domain.policy.facts import Facts, Narrowing, ReceiptState
-from apps.domain.policy.modes import ApprovalMode, approval_mode
+from apps.domain.policy.modes import Resolved, Waived, approval_mode, satisfies
 from apps.domain.policy.tree import Why, node_words, path_of
 from apps.domain.policy.verdicts import Ask, Refuse, Repeat, Verdict
 from apps.domain.tooling.specification import Specification
 from apps.domain.tooling.words import (
     Capability,
     CollaborationClass,
-    Effect,
     Reason,
     RepeatPolicy,
 )
@@ -187,16 +186,33 @@ def _receipt_is_alive(spec: Specification, facts: Facts, rule: str) -> Verdict |
 
 
 def _somebody_said_yes(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
-    mode = approval_mode(spec)
+    if facts.asking is None:
+        return Refuse(
+            Reason.PERMISSION_DENIED, "Who has to be asked could not be established.", rule
+        )
+    resolved = approval_mode(spec, facts.asking)
     if facts.approval is ReceiptState.APPROVED:
-        return None
+        if satisfies(facts.seconded, resolved.second):
+            return None
+        return Refuse(
+            Reason.APPROVAL_DENIED, "The rules now ask for a second yes, and one was given.", rule
+        )
     if facts.approval is ReceiptState.PENDING:
-        return Ask(mode, "The question was asked and has not been answered yet.", rule)
-    if mode is not ApprovalMode.ASK_EVERY_TIME:
+        return _ask(resolved, facts, "The question was asked and has not been answered yet.", rule)
+    if not resolved.mode.asks or resolved.waived is not Waived.NOT:
         return None
-    if spec.effect is Effect.SENSITIVE:
-        return Ask(mode, "Sensitive tools ask every time.", rule)
-    return Ask(mode, "Nothing promises that the tool changes nothing, so it asks every time.", rule)
+    return _ask(resolved, facts, resolved.why, rule)
+
+
+def _ask(resolved: Resolved, facts: Facts, why: str, rule: str) -> Ask:
+    return Ask(
+        resolved.mode,
+        why,
+        rule,
+        resolved.second,
+        resolved.may_remember,
+        None if facts.asking is None else facts.asking.policy.expires_after_s,
+    )
 
 
 RULES: Final[tuple[Rule, ...]] = (
