@@ -25,6 +25,10 @@ class NotTheSecond(Forbidden):
     """The second yes is not this person's to give."""
 
 
+class NotTheDecider(Forbidden):
+    """Only the member for whom the run works may do this."""
+
+
 class MayNotBeRemembered(Invalid):
     """What asks every time cannot be allowed once for all."""
 

@@ -46,23 +46,12 @@ def decide_approval(
     from now on in this room: always under `ask on first use`, otherwise where they say so.
     """
     shown = request_for(approval_id=approval_id, decider=member)
-    run = lock_run(shown.call.run_id)
-    call = lock_call(shown.call_id)
-    request = ApprovalRequest.objects.select_for_update(no_key=True).get(pk=shown.pk)
-    _require_open(request, run)
+    request, run, call = lock_for_decision(shown)
+    demand_open(request, run)
     if approve:
-        remembered = _is_remembered(request, remember)
-        receipt = ledger.approve(request=request, person=member, arguments_digest=arguments_digest)
-        if receipt is None:
-            announce_answer(request, run, by=member)
-            return request
-        if remembered:
-            wishes.remember(call=call, member=request.decider)
-        ring(EXECUTE_TASK, call_id=str(call.pk))
-        _announce(request, run, by=member)
-        return request
+        return agree(request, run, by=member, arguments_digest=arguments_digest, remember=remember)
     ledger.deny(request=request, person=member, comment=comment)
-    _announce(request, run, by=member)
+    announce_decision(request, run, by=member)
     said = f" They said: {comment}" if comment else ""
     _settle_unexecuted(
         run,
@@ -74,7 +63,37 @@ def decide_approval(
     return request
 
 
-def _require_open(request: ApprovalRequest, run: Run) -> None:
+def lock_for_decision(shown: ApprovalRequest) -> tuple[ApprovalRequest, Run, Call]:
+    """Lock a run, its call and the question about it, in this order."""
+    run = lock_run(shown.call.run_id)
+    call = lock_call(shown.call_id)
+    requests = ApprovalRequest.objects.select_for_update(no_key=True, of=("self",))
+    return requests.select_related("decider").get(pk=shown.pk), run, call
+
+
+def agree(
+    request: ApprovalRequest,
+    run: Run,
+    *,
+    by: User,
+    arguments_digest: str,
+    remember: bool | None = None,
+) -> ApprovalRequest:
+    """Take a yes to a locked question; the last one that is needed lets a worker go on."""
+    remembered = _is_remembered(request, remember)
+    receipt = ledger.approve(request=request, person=by, arguments_digest=arguments_digest)
+    if receipt is None:
+        announce_answer(request, run, by=by)
+        return request
+    if remembered:
+        wishes.remember(call=request.call, member=request.decider)
+    ring(EXECUTE_TASK, call_id=str(request.call_id))
+    announce_decision(request, run, by=by)
+    return request
+
+
+def demand_open(request: ApprovalRequest, run: Run) -> None:
+    """Refuse to decide what its run's end, or its time, has closed."""
     if run.state == Run.State.FINISHED:
         raise RunOver("The run has ended, so there is nothing left to decide.")
     if request.state == ApprovalRequest.State.PENDING and request.expires_at <= timezone.now():
@@ -104,7 +123,7 @@ def expire_request(*, approval_id: Any) -> None:
     if request.state != ApprovalRequest.State.PENDING or request.expires_at > timezone.now():
         return
     ledger.expire(request=request)
-    _announce(request, run, by=None)
+    announce_decision(request, run, by=None)
     _settle_unexecuted(
         run,
         call,
@@ -155,7 +174,7 @@ def close_waiting_calls(*, run: Run, actor: User | str, message: str) -> None:
         ).first()
         if request is not None:
             ledger.withdraw(request=request, actor=actor)
-            _announce(request, run, by=None)
+            announce_decision(request, run, by=None)
         _settle_unexecuted(
             run, call, outcome=Outcome.STOPPED, reason=Reason.STOPPED, message=message
         )
@@ -190,7 +209,8 @@ def announce_answer(request: ApprovalRequest, run: Run, *, by: User) -> None:
     )
 
 
-def _announce(request: ApprovalRequest, run: Run, *, by: User | None) -> None:
+def announce_decision(request: ApprovalRequest, run: Run, *, by: User | None) -> None:
+    """Tell the room how a question was decided, and by whom."""
     publish_event(
         room_id=run.room_id,
         kind="approval.decided",
