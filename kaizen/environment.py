@@ -1,7 +1,7 @@
 """What does this process learn from its environment, and what does it refuse to start without?"""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -66,6 +66,15 @@ class Environment:
     def listing(self, name: str) -> list[str]:
         """Return the parts of a comma-separated variable."""
         return [part.strip() for part in self.text(name).split(",") if part.strip()]
+
+    def words(self, name: str, known: Collection[str]) -> frozenset[str]:
+        """Return the parts of a comma-separated variable, refusing one that means nothing."""
+        given = frozenset(self.listing(name))
+        if unknown := sorted(given - set(known)):
+            raise ImproperlyConfigured(
+                f"{name} has {unknown[0]!r} in it; there are {', '.join(sorted(known))}."
+            )
+        return given
 
 
 def database(url: str, *, pool_size: int) -> dict[str, Any]:

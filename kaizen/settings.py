@@ -8,6 +8,7 @@ from kombu import Exchange, Queue
 
 # Imported here so that every process that has settings rings bells through the same Celery app.
 import kaizen.celery  # noqa: F401
+from apps.domain.tooling.features import FEATURES
 from kaizen import log
 from kaizen.environment import Environment, database, redis_url
 from kaizen.look import ADMIN_LOOK
@@ -37,6 +38,7 @@ CSRF_TRUSTED_ORIGINS = KAIZEN_ORIGINS
 KAIZEN_MODEL_URL = env.text("KAIZEN_MODEL_URL")
 KAIZEN_MODEL_NAME = env.text("KAIZEN_MODEL_NAME")
 KAIZEN_MODEL_KEY = env.text("KAIZEN_MODEL_KEY")
+KAIZEN_FEATURES_OFF = env.words("KAIZEN_FEATURES_OFF", FEATURES)
 KAIZEN_REHEARSAL = env.flag("KAIZEN_REHEARSAL")
 
 # --- the house

@@ -33,7 +33,7 @@ from apps.approvals.errors import ReceiptSpent
 from apps.boundary.crossing import Crossed, Crossing, Settled, Waiting
 from apps.boundary.hold import Hold
 from apps.boundary.selectors import may_be_executed
-from apps.boundary.standing import Standing
+from apps.boundary.standing import Standing, read_standing
 from apps.boundary.steps.approve import ask, hand_over
 from apps.boundary.steps.consume import announce, consume
 from apps.boundary.steps.decide import judge
@@ -70,9 +70,7 @@ def cross(*, run: Run, call: Call, standing: Standing | None = None) -> Crossed:
     drafted in it is written when it gets somewhere. One that must ask, or may take long, is left
     waiting; whoever settles it wakes the run.
     """
-    crossing = Crossing(
-        run=run, call=call, tool=resolve_tool(call.tool, run.agent), standing=standing
-    )
+    crossing = _crossing(run, call, standing)
     if crossing.call.state != CallState.PROPOSED.value:
         return _as_it_is(crossing)
     match judge(crossing):
@@ -294,9 +292,14 @@ def _as_it_is(crossing: Crossing) -> Crossed:
 
 def _locked(call_id: Any, tool: Any = None) -> Crossing:
     run, call = _locked_rows(call_id)
-    return Crossing(
-        run=run, call=call, tool=tool if tool is not None else resolve_tool(call.tool, run.agent)
-    )
+    return _crossing(run, call) if tool is None else Crossing(run=run, call=call, tool=tool)
+
+
+def _crossing(run: Run, call: Call, standing: Standing | None = None) -> Crossing:
+    """Return a locked call with how things stand for it, and with what its tool is now."""
+    standing = standing or read_standing(run_id=run.pk, tool=call.tool)
+    tool = resolve_tool(call.tool, standing.run.agent, standing.policy)
+    return Crossing(run=run, call=call, tool=tool, standing=standing)
 
 
 def _locked_rows(call_id: Any) -> tuple[Run, Call]:

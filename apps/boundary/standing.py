@@ -26,6 +26,9 @@ from django.db.models import (
 from apps.accounts.permissions import Permission, held_by
 from apps.approvals.wishes import RunAsking, chosen_mode, rules_about
 from apps.core.prepared import Given, Prepared
+from apps.domain.policy import Narrowing
+from apps.grants.policy import DeploymentPolicy, policy_mark, policy_under
+from apps.grants.selectors import kept_tools, narrowing
 from apps.rooms.models import Participant, Room
 from apps.runs.errors import RunNotFound
 from apps.runs.models import Call, Run
@@ -45,6 +48,10 @@ class Standing:
     last_step: int
     known_call: uuid.UUID | None
     """The call that an earlier proposal with the same id stored."""
+    policy: DeploymentPolicy
+    """The tool policy of the deployment, with what it pins."""
+    member_choice: Narrowing
+    """What the member keeps of the agent's tools in this room."""
 
 
 def read_standing(*, run_id: Any, tool: str, proposal_id: str = "") -> Standing:
@@ -60,6 +67,8 @@ def read_standing(*, run_id: Any, tool: str, proposal_id: str = "") -> Standing:
         catalog_digest=run.frozen_digest,
         last_step=run.last_step or 0,
         known_call=run.known_call,
+        policy=policy_under(run.policy_mark),
+        member_choice=narrowing(run.kept),
     )
 
 
@@ -90,6 +99,10 @@ def _query() -> QuerySet[Run]:
             frozen_digest=frozen,
             last_step=Subquery(calls.order_by("-step").values("step")[:1]),
             known_call=Subquery(known.values("pk")[:1]),
+            policy_mark=policy_mark(),
+            kept=kept_tools(
+                room=OuterRef("room_id"), agent=OuterRef("agent_id"), member=OuterRef("member_id")
+            ),
         )
     )
     return rows

@@ -35,7 +35,7 @@ from apps.runs.services import (
     member_card,
     park_run,
 )
-from apps.tools.catalog import freeze_catalog, offered_tools
+from apps.tools.catalog import freeze, offered_tools
 from apps.turns.answer import Answer, listen
 from apps.turns.context import messages_for
 from apps.turns.listening import patiently
@@ -106,8 +106,7 @@ class _Turn:
             if self._is_over(run):
                 return False
             if run.catalog is None:
-                run.catalog, run.catalog_digest = freeze_catalog(offered_tools(run.agent))
-                run.save(update_fields=["catalog", "catalog_digest", "updated_at"])
+                run.save(update_fields=[*freeze(run), "updated_at"])
         return True
 
     def _is_over(self, run: Run) -> bool:
@@ -162,7 +161,7 @@ class _Turn:
             self._finish_failed(f"The turn took more than {MAX_STEPS} steps.")
             return False
         messages = messages_for(run)
-        answer = self._answer = Answer(run=run, step=step, tools=offered_tools(run.agent))
+        answer = self._answer = Answer(run=run, step=step, tools=offered_tools(run))
         # The model may take minutes: no connection is held while it speaks.
         connection.close()
         try:

@@ -29,8 +29,10 @@ from apps.domain.tooling import (
     RepeatPolicy,
     Specification,
 )
+from apps.grants.selectors import narrowing
 from apps.runs.bodies import arguments_of
 from apps.runs.models import Call, Run
+from apps.tools.contract import Tool
 
 _CLOSED = {
     ApprovalRequest.State.PENDING: ReceiptState.PENDING,
@@ -50,11 +52,15 @@ def judge(crossing: Crossing) -> Verdict:
             rule="tool_is_in_catalog",
         )
     standing = crossing.standing or read_standing(run_id=crossing.run.pk, tool=crossing.call.tool)
-    return decide(crossing.tool.spec, _facts(crossing, crossing.tool.spec, standing))
+    return decide(crossing.tool.spec, facts_of(crossing.call, crossing.tool, standing))
 
 
-def _facts(crossing: Crossing, spec: Specification, standing: Standing) -> Facts:
-    run, call = standing.run, crossing.call
+def facts_of(call: Call, tool: Tool, standing: Standing) -> Facts:
+    """Return everything that the policy is asked with, about a call of this tool as things stand.
+
+    There is one such place, so whoever explains a decision speaks of the same facts.
+    """
+    run, spec = standing.run, tool.spec
     approval, seconded = _approval(call)
     lessons = Lessons.of(run.lessons)
     return Facts(
@@ -67,14 +73,18 @@ def _facts(crossing: Crossing, spec: Specification, standing: Standing) -> Facts
         granted_tools=frozenset({spec.name}) if needs_grant(spec) else frozenset(),
         in_catalog=standing.catalog_digest is not None,
         descriptor_digest_catalog=standing.catalog_digest,
-        descriptor_digest_now=spec.digest,
-        tool_enabled=crossing.tool is not None and crossing.tool.enabled,
+        descriptor_digest_now=tool.digest,
+        tool_enabled=tool.enabled,
         room_closed=run.room.closed_at is not None,
         roster_is_actor_only=not standing.others_in_room,
         run_state_ok=run.state != Run.State.FINISHED,
         # The lock was taken through the fence, or the call has its own executor's claim.
         fence_ok=True,
         stop_requested=run.stop_requested_at is not None,
+        policy_tree=standing.policy.tree,
+        run_ceiling=narrowing(run.ceiling),
+        run_selection=narrowing(run.selection),
+        member_choice=standing.member_choice,
         asking=asking_of(run, call, spec, standing.asking),
         approval=approval,
         seconded=seconded,

@@ -5,7 +5,15 @@ that nobody could establish is `None`, and an unknown is always a refusal. Facts
 `facts.py`, rules to `rules.py`, in their place; what asks and what passes is in `modes.py`.
 """
 
-from apps.domain.policy.explain import Answer, Explanation, Finding, decide, explain
+from apps.domain.policy.explain import (
+    OFFERING,
+    Answer,
+    Explanation,
+    Finding,
+    decide,
+    explain,
+    may_be_offered,
+)
 from apps.domain.policy.facts import Facts, Narrowing, ReceiptState
 from apps.domain.policy.modes import (
     ApprovalMode,
@@ -41,6 +49,7 @@ from apps.domain.policy.tree import (
 from apps.domain.policy.verdicts import Admit, Ask, Refuse, Repeat, Verdict
 
 __all__ = [
+    "OFFERING",
     "OPEN_FAMILIES",
     "ROOT",
     "RULES",
@@ -80,6 +89,7 @@ __all__ = [
     "explain",
     "level_of",
     "may_ask",
+    "may_be_offered",
     "needs_grant",
     "node_words",
     "path_of",
