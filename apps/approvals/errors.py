@@ -33,6 +33,22 @@ class MayNotBeRemembered(Invalid):
     """What asks every time cannot be allowed once for all."""
 
 
+class PauseNotFound(NotFound):
+    """No call waits under that token."""
+
+
+class PauseOver(Conflict):
+    """The call does not wait any more."""
+
+    code = "pause_over"
+
+
+class BadAnswer(Invalid):
+    """The answer is not what the tool's contract says."""
+
+    code = "bad_answer"
+
+
 class NotWhatWasShown(Conflict):
     """The decision names other arguments than the request holds."""
 

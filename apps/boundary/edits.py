@@ -27,10 +27,14 @@ from apps.boundary.steps.project import unexecuted
 from apps.boundary.steps.record import record as settle
 from apps.core.errors import Conflict
 from apps.domain.tooling import Outcome, Reason
+from apps.domain.words import shown
+from apps.grants.policy import deployment_policy
 from apps.rooms.services import room_last
 from apps.runs.bodies import arguments_of, projection_of
 from apps.runs.models import Call, Run
 from apps.runs.services import keep_call
+from apps.tools.catalog import resolve_tool
+from apps.tools.contract import Tool
 
 MAX_EDITS = 20
 """How often a person may change one call's arguments before they should say no."""
@@ -68,6 +72,11 @@ def _draft(run: Run, call: Call, request: ApprovalRequest, arguments: dict[str, 
     """Read the new arguments as if the model had proposed them, or say what is wrong with them."""
     if _edits_of(request) >= MAX_EDITS:
         raise Conflict(f"A call's arguments can be changed {MAX_EDITS} times. Say yes or no to it.")
+    policy = deployment_policy()
+    tool = resolve_tool(call.tool, run.agent, policy)
+    if tool is None:
+        raise EditRefused("The tool is no longer there.", extra={"rule": "tool_is_in_catalog"})
+    proposed = _without_pinned(tool, arguments)
     last = Call.objects.filter(run=run, step=call.step).aggregate(last=Max("place"))["last"]
     draft = draft_call(
         run=run,
@@ -76,11 +85,10 @@ def _draft(run: Run, call: Call, request: ApprovalRequest, arguments: dict[str, 
         proposal=Proposal(
             proposal_id=f"edit:{request.pk}",
             name=call.tool,
-            arguments_text=json.dumps(arguments, ensure_ascii=False),
+            arguments_text=json.dumps(proposed, ensure_ascii=False),
         ),
+        policy=policy,
     )
-    if draft.tool is None:
-        raise EditRefused("The tool is no longer there.", extra={"rule": "tool_is_in_catalog"})
     if draft.fault is not None:
         errors = [
             {
@@ -88,7 +96,7 @@ def _draft(run: Run, call: Call, request: ApprovalRequest, arguments: dict[str, 
                 "rule": error.rule,
                 "detail": str(error),
             }
-            for error in draft.tool.spec.argument_errors(arguments)
+            for error in tool.spec.argument_errors(tool.pins.merged(proposed))
         ]
         raise EditRefused(
             draft.fault,
@@ -102,6 +110,18 @@ def _draft(run: Run, call: Call, request: ApprovalRequest, arguments: dict[str, 
             extra={"rule": "arguments_differ"},
         )
     return draft
+
+
+def _without_pinned(tool: Tool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what the deployment sets itself; who edits sees it, and cannot change it."""
+    for name, value in tool.pins.values.items():
+        if name in arguments and arguments[name] != value:
+            said = f"The deployment sets {shown(name)} itself, so it stays as it is."
+            wrong = {"field": f"arguments/{name}", "rule": "argument_is_pinned", "detail": said}
+            raise EditRefused(
+                said, field="arguments", extra={"rule": "argument_is_pinned", "errors": [wrong]}
+            )
+    return tool.pins.without(arguments)
 
 
 def _edits_of(request: ApprovalRequest) -> int:
@@ -132,9 +152,12 @@ def _settle_old(run: Run, call: Call, draft: Draft, member: User) -> None:
 
 def _told(draft: Draft) -> Any:
     """Return the new arguments as the model may read them: without what is none of its own."""
-    shown = arguments_of(draft.call)
-    text = json.dumps(shown, ensure_ascii=False)
-    return shown if len(text) <= MAX_TOLD else {"names": sorted(shown), "too_long_to_repeat": True}
+    arguments = arguments_of(draft.call)
+    if draft.tool is not None:
+        arguments = draft.tool.pins.without(arguments)
+    if len(json.dumps(arguments, ensure_ascii=False)) <= MAX_TOLD:
+        return arguments
+    return {"names": sorted(arguments), "too_long_to_repeat": True}
 
 
 def _put_in_place(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Q
 from django.utils import timezone
 
 from apps.accounts.models import User
@@ -14,6 +15,7 @@ from apps.approvals.models import ApprovalRequest
 from apps.approvals.selectors import request_for
 from apps.audit.services import SYSTEM, record
 from apps.boundary.crossing import Crossing
+from apps.boundary.pausing import close_pause, is_paused
 from apps.boundary.steps.approve import EXECUTE_TASK
 from apps.boundary.steps.project import unexecuted
 from apps.boundary.steps.record import record as settle
@@ -96,7 +98,9 @@ def demand_open(request: ApprovalRequest, run: Run) -> None:
     """Refuse to decide what its run's end, or its time, has closed."""
     if run.state == Run.State.FINISHED:
         raise RunOver("The run has ended, so there is nothing left to decide.")
-    if request.state == ApprovalRequest.State.PENDING and request.expires_at <= timezone.now():
+    if request.state != ApprovalRequest.State.PENDING:
+        raise AlreadyDecided("This request has already been decided.")
+    if request.expires_at <= timezone.now():
         raise AlreadyDecided("This request ran out of time.")
 
 
@@ -153,7 +157,7 @@ def stop_run(*, run_id: Any, member: User) -> Run:
         record(actor=member, action="run.stop_requested", subject=run)
     held_by_worker = run.state == Run.State.RUNNING and run.runtime == Run.Runtime.KAIZEN
     close_waiting_calls(run=run, actor=member, message=f"{member.name} stopped the run.")
-    running = Call.objects.filter(run=run, state=CallState.DISPATCHED.value).exists()
+    running = Call.objects.running().filter(run=run).exists()
     if not held_by_worker and not running:
         finish_run(run=run, outcome=Run.Outcome.STOPPED, explanation=f"Stopped by {member.name}.")
     elif run.state == Run.State.QUEUED:
@@ -162,13 +166,18 @@ def stop_run(*, run_id: Any, member: User) -> Run:
 
 
 def close_waiting_calls(*, run: Run, actor: User | str, message: str) -> None:
-    """Settle every call of a run that has not been dispatched. The run's row is locked."""
+    """Settle every call of a run that nobody executes. The run's row is locked."""
+    idle = Q(state__in=(CallState.PROPOSED.value, CallState.WAITING.value))
+    paused = Q(state=CallState.DISPATCHED.value, executor_expires_at=None)
     waiting = (
         Call.objects.select_for_update(no_key=True)
-        .filter(run=run, state__in=(CallState.PROPOSED.value, CallState.WAITING.value))
+        .filter(idle | paused, run=run)
         .order_by("step", "place")
     )
     for call in waiting:
+        if is_paused(call):
+            close_pause(Crossing(run=run, call=call, tool=None), message=message)
+            continue
         request = ApprovalRequest.objects.filter(
             call=call, state=ApprovalRequest.State.PENDING
         ).first()
