@@ -37,13 +37,13 @@ def asked(run: Run) -> ApprovalRequest:
     return ApprovalRequest.objects.get()
 
 
-def answer(asked: ApprovalRequest, person: User, yes: bool = True, **more: str) -> None:
+def answer(asked: ApprovalRequest, person: User, yes: bool = True, comment: str = "") -> None:
     decide_approval(
         approval_id=asked.pk,
         member=person,
         approve=yes,
         arguments_digest=asked.arguments_digest,
-        **more,
+        comment=comment,
     )
 
 

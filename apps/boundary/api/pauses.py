@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.request import Request
@@ -16,8 +14,8 @@ from apps.core.api.views import ApiView
 class PauseView(ApiView):
     """The end of one wait: whoever holds the token may answer, once, and nothing else."""
 
-    authentication_classes: ClassVar[list[Any]] = []
-    permission_classes: ClassVar[list[Any]] = []
+    authentication_classes = []
+    permission_classes = []
 
     @extend_schema(
         operation_id="pauses_answer", request={"application/json": {}}, responses={204: None},
