@@ -44,10 +44,10 @@ def settle_child(*, call_id: Any) -> None:
     if child is None or child.state != Run.State.FINISHED:
         return
     if call.state == CallState.DISPATCHED.value:
-        settle_by(child, run=run, call=call)
+        _settle(child, run=run, call=call)
 
 
-def settle_by(child: Run, *, run: Run, call: Call) -> None:
+def _settle(child: Run, *, run: Run, call: Call) -> None:
     """Settle a locked call with what became of its child, and count the child's time as its own."""
     tool = resolve_tool(call.tool, run.agent, deployment_policy())
     executed = _ended(child)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from apps.boundary.standing import Standing
-from apps.domain.tooling import Outcome, ToolFailure, ToolHandedOn, ToolOk
+from apps.domain.tooling import Outcome, ToolFailure, ToolOk
 from apps.runs.models import Call, Run
 from apps.tools.contract import Tool
 
@@ -62,7 +62,7 @@ class Executed:
     """
 
     outcome: Outcome
-    result: ToolOk | ToolFailure | ToolHandedOn
+    result: ToolOk | ToolFailure
     explanation: str = ""
 
     @property

@@ -30,14 +30,15 @@ from django.db import transaction
 from django.db.models import F
 
 from apps.approvals.errors import ReceiptSpent
-from apps.boundary.crossing import Begun, Crossed, Crossing, Executed, Settled, Waiting
+from apps.boundary.crossing import Begun, Crossed, Crossing, Settled, Waiting
 from apps.boundary.hold import Hold
+from apps.boundary.pausing import begin_pause, settle_from_early_answer
 from apps.boundary.selectors import may_be_executed
 from apps.boundary.standing import Standing, read_standing
 from apps.boundary.steps.approve import ask, hand_over
 from apps.boundary.steps.consume import announce, consume, hand_on
 from apps.boundary.steps.decide import judge
-from apps.boundary.steps.execute import execute
+from apps.boundary.steps.execute import Execution, execute
 from apps.boundary.steps.project import project, unexecuted
 from apps.boundary.steps.record import record
 from apps.core.correlation import bind_correlation_id
@@ -49,6 +50,7 @@ from apps.domain.tooling import (
     EffectDomain,
     FaultDomain,
     Outcome,
+    Paused,
     Reason,
     ToolFailure,
     ToolHandedOn,
@@ -159,12 +161,17 @@ def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:
         settle_executed(begun=Begun(crossing, rule), executed=executed, executor=executor)
 
 
-def settle_executed(*, begun: Begun, executed: Executed, executor: str) -> Call:
+def settle_executed(*, begun: Begun, executed: Execution, executor: str) -> Call:
     """Settle a call that was carried out without a lock, unless it was taken from its executor."""
     settling = _locked(begun.crossing.call.pk, tool=begun.tool)
     if (settling.call.state, settling.call.executor) != (CallState.DISPATCHED.value, executor):
         # The hold was lost and the call was settled as unknown; a late result is fenced off.
         return settling.call
+    if isinstance(executed, Paused):
+        begin_pause(settling, executed, begun.rule)
+        return settling.call
+    if isinstance(executed, ToolHandedOn):
+        raise LookupError("Only what commits with its settlement hands a call on.")
     return record(
         settling,
         outcome=executed.outcome,
@@ -184,8 +191,10 @@ def _execute(crossing: Crossing, rule: str) -> Crossed:
     executed = execute(
         tool=tool, run=crossing.run, call=crossing.call, arguments=arguments_of(crossing.call)
     )
-    if isinstance(executed.result, ToolHandedOn):
-        return hand_on(crossing, to=executed.result.to)
+    if isinstance(executed, Paused):
+        raise LookupError("What commits with its settlement cannot wait for an answer.")
+    if isinstance(executed, ToolHandedOn):
+        return hand_on(crossing, to=executed.to)
     return record(
         crossing,
         outcome=executed.outcome,
@@ -270,6 +279,8 @@ def _gave_up(call_id: Any) -> bool:
 def _settle_silent(crossing: Crossing) -> None:
     """Settle a dispatched call whose executor has fallen silent, if it has."""
     if not Call.objects.silent().filter(pk=crossing.call.pk).exists():
+        return
+    if settle_from_early_answer(crossing):
         return
     # What the call was when it was proposed counts, not what its tool may have become.
     read = crossing.call.effect == Effect.READ.value

@@ -15,10 +15,10 @@ from typing import Any
 
 from django.db import connection
 
-from apps.boundary.crossing import Begun, Executed
+from apps.boundary.crossing import Begun
 from apps.boundary.hold import Hold
 from apps.boundary.pipeline import begin, settle_executed
-from apps.boundary.steps.execute import execute
+from apps.boundary.steps.execute import Execution, execute
 from apps.rooms.services import room_last
 from apps.runs.bodies import arguments_of
 from apps.runs.claims import fenced, lock_call
@@ -60,7 +60,7 @@ def cross_together(
     return crossed
 
 
-def _carry_out(begun: Begun, executor: str, cancelled: Callable[[], bool]) -> Executed:
+def _carry_out(begun: Begun, executor: str, cancelled: Callable[[], bool]) -> Execution:
     crossing = begun.crossing
     try:
         with Hold(call_id=crossing.call.pk, run_id=crossing.run.pk, executor=executor) as hold:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.urls import include, path
 
+from apps.boundary.api.pauses import PauseView
 from apps.boundary.api.views import (
     ApprovalsView,
     ApprovalView,
@@ -24,5 +25,6 @@ urlpatterns = [
     path("approvals/<uuid:approval_id>", ApprovalView.as_view()),
     path("approvals/<uuid:approval_id>/approve", ApproveView.as_view()),
     path("approvals/<uuid:approval_id>/deny", DenyView.as_view()),
+    path("pauses/<str:token>", PauseView.as_view()),
     path("", include("apps.boundary.api.callback_urls")),
 ]

@@ -6,13 +6,11 @@ from typing import Any
 
 from apps.boundary.crossing import Executed
 from apps.domain import projection
-from apps.domain.tooling import FaultDomain, Reason, Specification, ToolHandedOn, usual_domain
+from apps.domain.tooling import FaultDomain, Reason, Specification, usual_domain
 
 
 def project(executed: Executed, spec: Specification) -> dict[str, Any]:
     """Return the bounded projection of an execution, the only thing that goes back to a model."""
-    if isinstance(executed.result, ToolHandedOn):
-        raise LookupError("What was handed on has no result yet.")
     return {
         "outcome": executed.outcome.value,
         **projection.project(executed.result, spec),

@@ -18,6 +18,7 @@ from apps.domain.tooling.descriptors import (
 )
 from apps.domain.tooling.registry import NameTaken, NotInTheSet, Registered, Registry, Untyped
 from apps.domain.tooling.results import (
+    Paused,
     ToolFailure,
     ToolHandedOn,
     ToolOk,
@@ -77,6 +78,7 @@ __all__ = [
     "NameTaken",
     "NotInTheSet",
     "Outcome",
+    "Paused",
     "Pauses",
     "Provenance",
     "Reason",

@@ -78,4 +78,14 @@ class ToolHandedOn:
     to: str
 
 
-ToolResult = ToolOk | ToolFailure | ToolHandedOn
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The tool has handed its link to another system, and the call waits for the answer.
+
+    Without a number of seconds the tool's declaration says how long.
+    """
+
+    seconds: float | None = None
+
+
+ToolResult = ToolOk | ToolFailure | Paused | ToolHandedOn
