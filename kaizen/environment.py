@@ -19,6 +19,7 @@ REQUIRED = (
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"", "0", "false", "no", "off"})
 _KEY_LENGTH = 50
+_SECRET_LENGTH = 20
 
 
 class Environment:
@@ -45,6 +46,13 @@ class Environment:
         value = self.text(name)
         if len(value) < _KEY_LENGTH:
             raise ImproperlyConfigured(f"{name} must have at least {_KEY_LENGTH} characters.")
+        return value
+
+    def secret(self, name: str) -> str:
+        """Return an optional secret, refusing one that could be guessed."""
+        value = self.text(name)
+        if value and len(value) < _SECRET_LENGTH:
+            raise ImproperlyConfigured(f"{name} must have at least {_SECRET_LENGTH} characters.")
         return value
 
     def flag(self, name: str) -> bool:

@@ -41,6 +41,9 @@ KAIZEN_MODEL_KEY = env.text("KAIZEN_MODEL_KEY")
 KAIZEN_FEATURES_OFF = env.words("KAIZEN_FEATURES_OFF", FEATURES)
 KAIZEN_REHEARSAL = env.flag("KAIZEN_REHEARSAL")
 
+# --- what may be measured from outside; without a token only administrators see it
+KAIZEN_METRICS_TOKEN = env.secret("KAIZEN_METRICS_TOKEN")
+
 # --- the house
 INSTALLED_APPS = [
     "unfold",
@@ -259,7 +262,7 @@ CSRF_COOKIE_SECURE = not INSECURE_HTTP
 SECURE_HSTS_SECONDS = 0 if INSECURE_HTTP else 365 * 24 * 3600
 SECURE_HSTS_INCLUDE_SUBDOMAINS = not INSECURE_HTTP
 SECURE_HSTS_PRELOAD = not INSECURE_HTTP
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True

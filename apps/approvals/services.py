@@ -24,6 +24,7 @@ from apps.approvals.errors import (
 from apps.approvals.models import Answer, ApprovalRequest, Receipt, Waiver
 from apps.approvals.selectors import may_second
 from apps.audit.services import SYSTEM, Keyed, record
+from apps.core.metrics import APPROVALS, count
 from apps.domain.policy.modes import ApprovalMode, Second, Waived
 from apps.runs.models import Call
 
@@ -66,6 +67,7 @@ def ask(
         digest=call.arguments_digest,
         detail={"call": str(call.pk), "tool": call.tool, "second": second.value},
     )
+    count(APPROVALS, decision="asked")
     return request
 
 
@@ -212,3 +214,4 @@ def _decide(
         digest=request.arguments_digest,
         detail={"call": str(request.call_id), "tool": request.tool},
     )
+    count(APPROVALS, decision=state.value)

@@ -20,6 +20,7 @@ from apps.agents.models import Agent
 from apps.audit.services import record
 from apps.core.correlation import current_correlation_id
 from apps.core.errors import Conflict, NotFound
+from apps.core.metrics import RUNS, count
 from apps.core.prepared import insert
 from apps.core.queue import ring
 from apps.domain.tooling import CallState, Outcome
@@ -297,6 +298,7 @@ def finish_run(*, run: Run, outcome: str, explanation: str = "") -> None:
             "explanation": run.explanation,
         },
     )
+    count(RUNS, outcome=outcome)
     waiting = RunInput.objects.filter(room_id=run.room_id, agent_id=run.agent_id, run=None).first()
     if waiting is not None:
         # Not here: the seat is locked before the room, and this transaction has locked the room.

@@ -22,6 +22,7 @@ from apps.boundary.proposing import Proposal, propose
 from apps.boundary.services import close_waiting_calls
 from apps.boundary.workers import executor_name
 from apps.core.correlation import bind_correlation_id
+from apps.core.metrics import PROVIDER_FAILURES, count
 from apps.domain.tooling import CallState, Outcome
 from apps.rooms.services import publish_event
 from apps.runs.claims import claim_run, fenced, lock_call, release_claim
@@ -247,6 +248,10 @@ class _Turn:
         """Put the run back for another try, or end it with one honest sentence."""
         with fenced(run_id=self._run_id, fence=self._fence) as run:
             run.provider_failures += 1
+            count(
+                PROVIDER_FAILURES,
+                kind="deterministic" if failure.deterministic else "transient",
+            )
             log.warning(
                 "provider_failed",
                 run=str(run.pk),

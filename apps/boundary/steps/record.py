@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from apps.audit.services import record as write_audit
 from apps.boundary.crossing import Crossing, Settled
+from apps.core.metrics import count_call
 from apps.domain.lessons import Ended, Lessons
 from apps.domain.tooling import Outcome, Reason, ToolFailure, usual_domain
 from apps.rooms.services import publish_event
@@ -73,6 +75,7 @@ def record(
         },
     )
     wake(run=run)
+    _count(call)
     return Settled(call)
 
 
@@ -101,10 +104,31 @@ def _learn(run: Run, call: Call, failure: ToolFailure | None) -> None:
         Run.objects.filter(pk=run.pk).update(lessons=run.lessons)
 
 
+def _count(call: Call) -> None:
+    waited = _between(call.created_at, call.settled_at)
+    count_call(
+        tool=call.tool,
+        # A name that stood for nothing when it was proposed has no effect either.
+        known=bool(call.effect),
+        capability=call.capability,
+        outcome=call.outcome,
+        reason=call.reason,
+        domain=call.domain,
+        seconds=waited,
+        execution_seconds=_between(call.dispatched_at, call.settled_at),
+    )
+
+
 def _milliseconds(call: Call) -> int | None:
-    if call.dispatched_at is None or call.settled_at is None:
+    seconds = _between(call.dispatched_at, call.settled_at)
+    return None if seconds is None else int(seconds * 1000)
+
+
+def _between(begin: datetime | None, end: datetime | None) -> float | None:
+    if begin is None or end is None:
         return None
-    return int((call.settled_at - call.dispatched_at).total_seconds() * 1000)
+    # Two machines' clocks may differ by a little.
+    return max(0.0, (end - begin).total_seconds())
 
 
 def _artifact(projection: dict[str, Any]) -> dict[str, Any] | None:
@@ -112,4 +136,5 @@ def _artifact(projection: dict[str, Any]) -> dict[str, Any] | None:
     if not saved:
         return None
     ident, _, version = str(saved[0]).partition(":")
-    return {"id": ident, "version": int(version)}
+    # A program may name files that it saved, which are no versions.
+    return {"id": ident, "version": int(version)} if version.isdecimal() else None
