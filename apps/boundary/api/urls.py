@@ -6,6 +6,7 @@ from django.urls import include, path
 
 from apps.boundary.api.choices import SeatToolsView
 from apps.boundary.api.explain import ExplainView
+from apps.boundary.api.pauses import PauseView
 from apps.boundary.api.views import (
     ApprovalsView,
     ApprovalView,
@@ -28,5 +29,6 @@ urlpatterns = [
     path("approvals/<uuid:approval_id>/deny", DenyView.as_view()),
     path("rooms/<uuid:room_id>/seats/<slug:slug>/tools", SeatToolsView.as_view()),
     path("explain", ExplainView.as_view()),
+    path("pauses/<str:token>", PauseView.as_view()),
     path("", include("apps.boundary.api.callback_urls")),
 ]
