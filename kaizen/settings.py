@@ -8,6 +8,7 @@ from kombu import Exchange, Queue
 
 # Imported here so that every process that has settings rings bells through the same Celery app.
 import kaizen.celery  # noqa: F401
+from apps.domain.tooling.features import FEATURES
 from kaizen import log
 from kaizen.environment import Environment, database, redis_url
 from kaizen.look import ADMIN_LOOK
@@ -37,7 +38,18 @@ CSRF_TRUSTED_ORIGINS = KAIZEN_ORIGINS
 KAIZEN_MODEL_URL = env.text("KAIZEN_MODEL_URL")
 KAIZEN_MODEL_NAME = env.text("KAIZEN_MODEL_NAME")
 KAIZEN_MODEL_KEY = env.text("KAIZEN_MODEL_KEY")
+KAIZEN_FEATURES_OFF = env.words("KAIZEN_FEATURES_OFF", FEATURES)
 KAIZEN_REHEARSAL = env.flag("KAIZEN_REHEARSAL")
+
+# --- how far a turn goes
+KAIZEN_CONTEXT_TOKENS = env.number("KAIZEN_CONTEXT_TOKENS", 96_000, least=2_000)
+KAIZEN_TURN_INACTIVITY_S = env.number("KAIZEN_TURN_INACTIVITY_S", 180, least=5)
+KAIZEN_TURN_BUDGET_S = env.number("KAIZEN_TURN_BUDGET_S", 3_600, least=10)
+KAIZEN_PROMPT_PROFILE = env.choice("KAIZEN_PROMPT_PROFILE", ("full", "brief"))
+AGENT_LOOP_MAX_PARALLEL_TOOLS = env.number("AGENT_LOOP_MAX_PARALLEL_TOOLS", 1, least=1)
+
+# --- what may be measured from outside; without a token only administrators see it
+KAIZEN_METRICS_TOKEN = env.secret("KAIZEN_METRICS_TOKEN")
 
 # --- the house
 INSTALLED_APPS = [
@@ -257,7 +269,7 @@ CSRF_COOKIE_SECURE = not INSECURE_HTTP
 SECURE_HSTS_SECONDS = 0 if INSECURE_HTTP else 365 * 24 * 3600
 SECURE_HSTS_INCLUDE_SUBDOMAINS = not INSECURE_HTTP
 SECURE_HSTS_PRELOAD = not INSECURE_HTTP
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True

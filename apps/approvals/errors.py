@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.core.errors import Conflict, NotFound
+from apps.core.errors import Conflict, Forbidden, Invalid, NotFound
 
 
 class RequestNotFound(NotFound):
@@ -13,6 +13,40 @@ class AlreadyDecided(Conflict):
     """The question has its answer; there is no second one."""
 
     code = "already_decided"
+
+
+class AlreadyAnswered(Conflict):
+    """This person has said yes, and the request waits for another person's."""
+
+    code = "already_answered"
+
+
+class NotTheSecond(Forbidden):
+    """The second yes is not this person's to give."""
+
+
+class NotTheDecider(Forbidden):
+    """Only the member for whom the run works may do this."""
+
+
+class MayNotBeRemembered(Invalid):
+    """What asks every time cannot be allowed once for all."""
+
+
+class PauseNotFound(NotFound):
+    """No call waits under that token."""
+
+
+class PauseOver(Conflict):
+    """The call does not wait any more."""
+
+    code = "pause_over"
+
+
+class BadAnswer(Invalid):
+    """The answer is not what the tool's contract says."""
+
+    code = "bad_answer"
 
 
 class NotWhatWasShown(Conflict):

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from apps.audit.models import AuditRow
 from apps.core.correlation import current_correlation_id
+from apps.core.prepared import insert
 
 SYSTEM = "system:kaizen"
 
@@ -31,18 +32,16 @@ def record(
 
     `detail` holds bounded facts (ids, counts, reason codes), never content or secrets.
     """
-    AuditRow.objects.bulk_create(
-        [
-            AuditRow(
-                actor=_key(actor),
-                action=action,
-                subject=_key(subject),
-                outcome=outcome,
-                digest=digest,
-                correlation_id=current_correlation_id(),
-                detail=dict(detail or {}),
-            )
-        ]
+    insert(
+        AuditRow(
+            actor=_key(actor),
+            action=action,
+            subject=_key(subject),
+            outcome=outcome,
+            digest=digest,
+            correlation_id=current_correlation_id(),
+            detail=dict(detail or {}),
+        )
     )
 
 

@@ -30,7 +30,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The call waits: for a person's yes, or for a worker. Whoever settles it wakes the run."""
+    """The call waits: for a yes, a worker or a child run. Whoever settles it wakes the run."""
 
     call: Call
 
@@ -39,13 +39,38 @@ Crossed = Settled | Waiting
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """The call is dispatched, and its tool is about to run."""
+
+    crossing: Crossing
+    rule: str
+
+    @property
+    def tool(self) -> Tool:
+        """The tool that was admitted."""
+        if self.crossing.tool is None:
+            raise LookupError("Only a resolved tool is ever dispatched.")
+        return self.crossing.tool
+
+
+@dataclass(frozen=True, slots=True)
 class Executed:
-    """How the tool's own code ended, before anything of it is shown to a model."""
+    """How the tool's own code ended, before anything of it is shown to a model.
+
+    The explanation is a sentence of ours that everybody in the room may read; what a tool itself
+    says of its failure goes to the model and its member alone.
+    """
 
     outcome: Outcome
     result: ToolOk | ToolFailure
+    explanation: str = ""
+
+    @property
+    def failure(self) -> ToolFailure | None:
+        """The failure, where there was one."""
+        return self.result if isinstance(self.result, ToolFailure) else None
 
     @property
     def reason(self) -> str:
         """The reason code of a failure, or nothing."""
-        return self.result.reason.value if isinstance(self.result, ToolFailure) else ""
+        return self.failure.reason.value if self.failure is not None else ""

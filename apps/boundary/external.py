@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Max
 from django.utils import timezone
 
 from apps.accounts.models import User
@@ -23,14 +22,22 @@ from apps.boundary.crossing import Crossed
 from apps.boundary.errors import BadProposal
 from apps.boundary.lost import lost_place
 from apps.boundary.pipeline import cross
-from apps.boundary.proposing import MAX_PROPOSAL_ID, Proposal, propose
+from apps.boundary.proposing import (
+    MAX_PROPOSAL_ID,
+    Proposal,
+    demand_same,
+    draft_call,
+    introduce,
+    tool_name,
+)
 from apps.boundary.services import close_waiting_calls
+from apps.boundary.standing import read_standing
 from apps.core.correlation import current_correlation_id
 from apps.core.errors import Conflict, NotFound, Refusal
-from apps.domain.tooling import CallState
+from apps.core.throttles import Limit, spend
 from apps.rooms.selectors import visible_room
-from apps.rooms.services import lock_open_room, publish_event
-from apps.runs.claims import fenced
+from apps.rooms.services import lock_open_room, publish_event, room_last
+from apps.runs.claims import demand_hold, fenced, lock_call, lock_run_of_token
 from apps.runs.models import Call, JournalEntry, Run
 from apps.runs.services import (
     actor_of,
@@ -40,9 +47,12 @@ from apps.runs.services import (
     lock_seat,
     member_card,
 )
-from apps.tools.catalog import freeze_catalog, offered_tools
+from apps.tools.catalog import freeze
 
 TOKEN_FOR = timedelta(hours=12)
+UNKNOWN_TOKEN = "This run token is unknown, has expired, or its run has ended."  # noqa: S105
+CALLS_PER_MINUTE = 60_000
+"""Per run: a bound against a runtime that has run wild, far above what work needs."""
 EXTERNAL_FENCE = 1
 MAX_FINAL_TEXT = 20_000
 MAX_OPEN_RUNS = 20
@@ -80,8 +90,7 @@ def open_external_run(*, room_id: Any, member: User, agent_slug: str) -> Opened:
         raise Conflict(f"You have {MAX_OPEN_RUNS} open runs of other runtimes. Finish one first.")
     token = secrets.token_urlsafe(32)
     expires_at = timezone.now() + TOKEN_FOR
-    catalog, catalog_digest = freeze_catalog(offered_tools(seat.agent))
-    run = Run.objects.create(
+    run = Run(
         room=room,
         agent=seat.agent,
         member=member,
@@ -89,13 +98,13 @@ def open_external_run(*, room_id: Any, member: User, agent_slug: str) -> Opened:
         state=Run.State.RUNNING,
         fence=EXTERNAL_FENCE,
         claimed_by="external",
-        catalog=catalog,
-        catalog_digest=catalog_digest,
         token_hash=_hash(token),
         token_expires_at=expires_at,
         deadline_at=expires_at,
         correlation_id=current_correlation_id(),
     )
+    freeze(run)
+    run.save(force_insert=True)
     record(
         actor=member,
         action="run.started",
@@ -131,25 +140,60 @@ def run_of_token(token: str) -> Run:
         .first()
     )
     if run is None:
-        raise BadToken("This run token is unknown, has expired, or its run has ended.")
+        raise BadToken(UNKNOWN_TOKEN)
     return run
 
 
 def call_tool(*, run: Run, name: str, arguments_text: str, proposal_id: str) -> Crossed:
     """Propose one call and take it as far as it goes at once."""
+    proposal = _proposal(name, arguments_text, proposal_id)
+    with fenced(run_id=run.pk, fence=EXTERNAL_FENCE) as locked:
+        return _call(locked.pk, proposal)
+
+
+def call_with_token(*, token: str, name: str, arguments_text: str, proposal_id: str) -> Crossed:
+    """Do the same for whoever holds the token, counting the call: one lock, and one look."""
+    proposal = _proposal(name, arguments_text, proposal_id)
+    with room_last():
+        run = lock_run_of_token(_hash(token))
+        if run is None:
+            raise BadToken(UNKNOWN_TOKEN)
+        demand_hold(run, EXTERNAL_FENCE)
+        count_call(run)
+        return _call(run.pk, proposal)
+
+
+def count_call(run: Run) -> None:
+    """Count a request of one run; a count that cannot be kept refuses."""
+    spend(Limit("callback", CALLS_PER_MINUTE, 60), run.key)
+
+
+def _proposal(name: str, arguments_text: str, proposal_id: str) -> Proposal:
     if not proposal_id or len(proposal_id) > MAX_PROPOSAL_ID or not proposal_id.isprintable():
         raise BadProposal(
             f"A proposal id has 1 to {MAX_PROPOSAL_ID} printable characters.", field="proposal_id"
         )
-    with fenced(run_id=run.pk, fence=EXTERNAL_FENCE) as locked:
-        step = (Call.objects.filter(run=locked).aggregate(last=Max("step"))["last"] or 0) + 1
-        call = propose(
-            run=locked,
-            step=step,
-            place=0,
-            proposal=Proposal(proposal_id=proposal_id, name=name, arguments_text=arguments_text),
-        )
-        return cross(run=locked, call=call)
+    return Proposal(proposal_id=proposal_id, name=name, arguments_text=arguments_text)
+
+
+def _call(run_id: Any, proposal: Proposal) -> Crossed:
+    """Draft a call of a run whose row is locked, and let it cross before anything is written."""
+    standing = read_standing(
+        run_id=run_id, tool=tool_name(proposal.name), proposal_id=proposal.proposal_id
+    )
+    run = standing.run
+    draft = draft_call(
+        run=run,
+        step=standing.last_step + 1,
+        place=0,
+        proposal=proposal,
+        policy=standing.policy,
+    )
+    if standing.known_call is not None:
+        known = demand_same(lock_call(standing.known_call), draft)
+        return cross(run=run, call=known, standing=standing)
+    introduce(run, draft)
+    return cross(run=run, call=draft.call, standing=standing)
 
 
 def finish_external_run(*, run: Run, text: str) -> None:
@@ -157,7 +201,7 @@ def finish_external_run(*, run: Run, text: str) -> None:
     if len(text) > MAX_FINAL_TEXT:
         raise BadProposal(f"A last word has at most {MAX_FINAL_TEXT:,} characters.", field="text")
     with fenced(run_id=run.pk, fence=EXTERNAL_FENCE) as locked:
-        if Call.objects.filter(run=locked, state=CallState.DISPATCHED.value).exists():
+        if Call.objects.running().filter(run=locked).exists():
             raise Conflict("A call of this run is still running. Wait for it, or stop the run.")
         if why := lost_place(locked):
             raise Conflict(f"{why} Nothing more can be said for this run, which ends by itself.")

@@ -30,18 +30,31 @@ from django.db import transaction
 from django.db.models import F
 
 from apps.approvals.errors import ReceiptSpent
-from apps.boundary.crossing import Crossed, Crossing, Settled, Waiting
+from apps.boundary.crossing import Begun, Crossed, Crossing, Settled, Waiting
 from apps.boundary.hold import Hold
+from apps.boundary.pausing import begin_pause, settle_from_early_answer
 from apps.boundary.selectors import may_be_executed
+from apps.boundary.standing import Standing, read_standing
 from apps.boundary.steps.approve import ask, hand_over
-from apps.boundary.steps.consume import announce, consume
+from apps.boundary.steps.consume import announce, consume, hand_on
 from apps.boundary.steps.decide import judge
-from apps.boundary.steps.execute import execute
+from apps.boundary.steps.execute import Execution, execute
 from apps.boundary.steps.project import project, unexecuted
 from apps.boundary.steps.record import record
 from apps.core.correlation import bind_correlation_id
+from apps.domain.lessons import CLOSING_AFTER, Lessons
 from apps.domain.policy import Admit, Ask, Refuse, Repeat
-from apps.domain.tooling import CallState, Effect, EffectDomain, Outcome, Reason
+from apps.domain.tooling import (
+    CallState,
+    Effect,
+    EffectDomain,
+    FaultDomain,
+    Outcome,
+    Paused,
+    Reason,
+    ToolFailure,
+    ToolHandedOn,
+)
 from apps.rooms.services import room_last
 from apps.runs.bodies import arguments_of, projection_of
 from apps.runs.claims import lock_call, lock_run
@@ -53,27 +66,36 @@ MAX_ATTEMPTS = 5
 """A waiting call whose way to its worker broke so often would break for ever."""
 
 
-def cross(*, run: Run, call: Call) -> Crossed:
+def cross(*, run: Run, call: Call, standing: Standing | None = None) -> Crossed:
     """Take a proposed call as far as it goes at once. The caller has run and call locked.
 
-    A call that is quick and only ours crosses whole, in this transaction. One that must ask, or
-    may take long, is left waiting; whoever settles it wakes the run.
+    A call that is quick and only ours crosses whole, in this transaction; one that was only
+    drafted in it is written when it gets somewhere. One that must ask, or may take long, is left
+    waiting; whoever settles it wakes the run.
     """
-    crossing = Crossing(run=run, call=call, tool=resolve_tool(call.tool, run.agent))
+    begun = begin(run=run, call=call, executor="inline", standing=standing)
+    return _execute(begun.crossing, begun.rule) if isinstance(begun, Begun) else begun
+
+
+def begin(
+    *, run: Run, call: Call, executor: str, standing: Standing | None = None
+) -> Crossed | Begun:
+    """Decide a proposed call and dispatch it to this executor, where it can be carried out now."""
+    crossing = _crossing(run, call, standing)
     if crossing.call.state != CallState.PROPOSED.value:
-        return _standing(crossing)
+        return _as_it_is(crossing)
     match judge(crossing):
         case Refuse() as refusal:
             return _refuse(crossing, refusal)
         case Repeat(call_id=earlier, rule=rule):
             return _repeat(crossing, earlier, rule)
-        case Ask(why=why):
-            return ask(crossing, why=why)
+        case Ask() as question:
+            return ask(crossing, question)
         case Admit() if crossing.tool is not None and crossing.tool.spec.later:
             return hand_over(crossing)
-        case Admit(rule=rule):
-            consume(crossing, executor="inline")
-            return _execute(crossing, rule)
+        case Admit(rule=rule, waived=waived):
+            consume(crossing, executor=executor, waived=waived)
+            return Begun(crossing, rule)
 
 
 def execute_waiting(*, call_id: Any, executor: str) -> None:
@@ -94,19 +116,19 @@ def execute_waiting(*, call_id: Any, executor: str) -> None:
             case Refuse() as refusal:
                 _refuse(crossing, refusal)
                 return
-            case Ask(why=why):
+            case Ask() as question:
                 if not crossing.call.needs_receipt:
                     # The rules have become stricter since it was handed over.
-                    ask(crossing, why=why)
+                    ask(crossing, question)
                 return
             case Repeat(call_id=earlier, rule=rule):
                 _repeat(crossing, earlier, rule)
                 return
-            case Admit(rule=rule):
+            case Admit(rule=rule, waived=waived):
                 try:
                     # A savepoint of its own, so that a spent receipt undoes nothing else.
                     with transaction.atomic():
-                        consume(crossing, executor=executor)
+                        consume(crossing, executor=executor, waived=waived)
                 except ReceiptSpent as spent:
                     _refuse(
                         crossing, Refuse(Reason.RECEIPT_SPENT, str(spent), "receipt_is_spendable")
@@ -136,20 +158,32 @@ def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:
             cancelled=hold.cancelled,
         )
     with room_last():
-        settling = _locked(crossing.call.pk, tool=tool)
-        if (settling.call.state, settling.call.executor) != (CallState.DISPATCHED.value, executor):
-            # The hold was lost and the call was settled as unknown; a late result is fenced off.
-            return
-        record(
-            settling,
-            outcome=executed.outcome,
-            reason=executed.reason,
-            rule=rule,
-            projection=project(executed, tool.spec),
-        )
+        settle_executed(begun=Begun(crossing, rule), executed=executed, executor=executor)
 
 
-def _execute(crossing: Crossing, rule: str) -> Settled:
+def settle_executed(*, begun: Begun, executed: Execution, executor: str) -> Call:
+    """Settle a call that was carried out without a lock, unless it was taken from its executor."""
+    settling = _locked(begun.crossing.call.pk, tool=begun.tool)
+    if (settling.call.state, settling.call.executor) != (CallState.DISPATCHED.value, executor):
+        # The hold was lost and the call was settled as unknown; a late result is fenced off.
+        return settling.call
+    if isinstance(executed, Paused):
+        begin_pause(settling, executed, begun.rule)
+        return settling.call
+    if isinstance(executed, ToolHandedOn):
+        raise LookupError("Only what commits with its settlement hands a call on.")
+    return record(
+        settling,
+        outcome=executed.outcome,
+        reason=executed.reason,
+        rule=begun.rule,
+        projection=project(executed, begun.tool.spec),
+        explanation=executed.explanation,
+        failure=executed.failure,
+    ).call
+
+
+def _execute(crossing: Crossing, rule: str) -> Crossed:
     """Carry out and settle a call of our own domain in the transaction that consumed it."""
     tool = crossing.tool
     if tool is None:
@@ -157,12 +191,18 @@ def _execute(crossing: Crossing, rule: str) -> Settled:
     executed = execute(
         tool=tool, run=crossing.run, call=crossing.call, arguments=arguments_of(crossing.call)
     )
+    if isinstance(executed, Paused):
+        raise LookupError("What commits with its settlement cannot wait for an answer.")
+    if isinstance(executed, ToolHandedOn):
+        return hand_on(crossing, to=executed.to)
     return record(
         crossing,
         outcome=executed.outcome,
         reason=executed.reason,
         rule=rule,
         projection=project(executed, tool.spec),
+        explanation=executed.explanation,
+        failure=executed.failure,
     )
 
 
@@ -190,14 +230,23 @@ def _repeat(crossing: Crossing, earlier_id: str, rule: str) -> Settled:
         outcome=Outcome.SUPPRESSED,
         reason="",
         rule=rule,
-        projection={
-            **earlier,
-            "outcome": Outcome.OK.value,
-            "note": (
-                "This exact call succeeded earlier in this turn, so nothing new was made and this"
-                " is its result. For a second copy, call again with other arguments."
-            ),
-        },
+        projection={**earlier, "outcome": Outcome.OK.value, "note": _note(crossing)},
+    )
+
+
+def _note(crossing: Crossing) -> str:
+    """Say that nothing new was made, and more plainly where that was said before."""
+    call = crossing.call
+    before = Lessons.of(crossing.run.lessons).repeats_of(call.tool, call.arguments_digest)
+    if before < CLOSING_AFTER:
+        return (
+            "This exact call succeeded earlier in this turn, so nothing new was made and this is"
+            " its result. Where a second copy is wanted, call again with other arguments."
+        )
+    return (
+        f"This exact call succeeded earlier in this turn and has now been handed back {before + 1}"
+        " times; nothing new was made. It is done. Do not call it again in this turn: answer with"
+        " what it made."
     )
 
 
@@ -231,6 +280,8 @@ def _settle_silent(crossing: Crossing) -> None:
     """Settle a dispatched call whose executor has fallen silent, if it has."""
     if not Call.objects.silent().filter(pk=crossing.call.pk).exists():
         return
+    if settle_from_early_answer(crossing):
+        return
     # What the call was when it was proposed counts, not what its tool may have become.
     read = crossing.call.effect == Effect.READ.value
     outcome = Outcome.ABANDONED if read else Outcome.AMBIGUOUS
@@ -242,26 +293,40 @@ def _settle_silent(crossing: Crossing) -> None:
         else "The worker stopped before the tool had answered. Whether it changed anything is"
         " unknown; look before trying again."
     )
+    # It was the worker that fell silent, whatever the tool did to it.
+    failure = ToolFailure(reason, message, retryable=read, domain=FaultDomain.BOUNDARY)
     record(
         crossing,
         outcome=outcome,
         reason=reason.value,
         rule="executor_fell_silent",
-        projection=unexecuted(outcome=outcome.value, reason=reason, message=message),
+        projection=unexecuted(
+            outcome=outcome.value,
+            reason=reason,
+            message=message,
+            fault=failure.fault,
+            retryable=read,
+        ),
         explanation=message,
+        failure=failure,
     )
 
 
-def _standing(crossing: Crossing) -> Crossed:
+def _as_it_is(crossing: Crossing) -> Crossed:
     settled = crossing.call.state == CallState.SETTLED.value
     return Settled(crossing.call) if settled else Waiting(crossing.call)
 
 
 def _locked(call_id: Any, tool: Any = None) -> Crossing:
     run, call = _locked_rows(call_id)
-    return Crossing(
-        run=run, call=call, tool=tool if tool is not None else resolve_tool(call.tool, run.agent)
-    )
+    return _crossing(run, call) if tool is None else Crossing(run=run, call=call, tool=tool)
+
+
+def _crossing(run: Run, call: Call, standing: Standing | None = None) -> Crossing:
+    """Return a locked call with how things stand for it, and with what its tool is now."""
+    standing = standing or read_standing(run_id=run.pk, tool=call.tool)
+    tool = resolve_tool(call.tool, standing.run.agent, standing.policy)
+    return Crossing(run=run, call=call, tool=tool, standing=standing)
 
 
 def _locked_rows(call_id: Any) -> tuple[Run, Call]:

@@ -15,11 +15,13 @@ from apps.boundary.errors import ProposalChanged
 from apps.boundary.steps.project import unexecuted
 from apps.boundary.steps.record import record
 from apps.domain.canonical import BadJson, digest, digest_bytes, strict_loads
+from apps.domain.pinning import refusal_of
 from apps.domain.tooling import DEFAULT_ARGUMENT_CAP, Outcome, Reason
+from apps.grants.policy import DeploymentPolicy, deployment_policy
 from apps.rooms.services import publish_event
-from apps.runs.bodies import pack
+from apps.runs.bodies import arguments_of, pack
 from apps.runs.models import Call, Run
-from apps.runs.services import actor_of, agent_card
+from apps.runs.services import actor_of, agent_card, keep_call
 from apps.tools.catalog import resolve_tool
 from apps.tools.contract import Tool
 
@@ -38,29 +40,40 @@ class Proposal:
     arguments_text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A call that nobody has written down yet, and what is wrong with its arguments."""
+
+    call: Call
+    tool: Tool | None
+    fault: str | None
+
+
 def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
     """Store a proposed call, or return the one that the same proposal id stored before.
 
     The run is locked. An invalid proposal comes back settled as refused.
     """
-    name = _name(proposal.name)
-    tool = resolve_tool(name, run.agent)
-    arguments, fault = _read(proposal.arguments_text, tool)
-    arguments_digest = (
-        digest(arguments)
-        if fault is None
-        else digest_bytes(proposal.arguments_text.encode("utf-8", "replace"))
+    draft = draft_call(
+        run=run, step=step, place=place, proposal=proposal, policy=deployment_policy()
     )
     known = Call.objects.filter(run=run, proposal_id=proposal.proposal_id).first()
     if known is not None:
-        if (known.tool, known.arguments_digest) != (name, arguments_digest):
-            raise ProposalChanged(
-                "This proposal id already stands for another call of this run.",
-                field="proposal_id",
-            )
-        return known
+        return demand_same(known, draft)
+    keep_call(draft.call)
+    introduce(run, draft)
+    return draft.call
+
+
+def draft_call(
+    *, run: Run, step: int, place: int, proposal: Proposal, policy: DeploymentPolicy
+) -> Draft:
+    """Read a proposal into a call that is not written down: size, JSON, schema and digest."""
+    name = tool_name(proposal.name)
+    tool = resolve_tool(name, run.agent, policy)
+    arguments, fault = _read(proposal.arguments_text, tool)
     inline, blob = pack(arguments)
-    call = Call.objects.create(
+    call = Call(
         run=run,
         step=step,
         place=place,
@@ -68,11 +81,32 @@ def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
         tool=name,
         title=tool.spec.title if tool is not None else name,
         effect=tool.spec.effect.value if tool is not None else "",
+        capability=tool.spec.capability.value if tool is not None else "",
         arguments=inline,
         arguments_blob=blob,
-        arguments_digest=arguments_digest,
-        descriptor_digest=tool.spec.digest if tool is not None else "",
+        arguments_digest=(
+            digest(arguments)
+            if fault is None
+            else digest_bytes(proposal.arguments_text.encode("utf-8", "replace"))
+        ),
+        descriptor_digest=tool.digest if tool is not None else "",
     )
+    return Draft(call, tool, fault)
+
+
+def demand_same(known: Call, draft: Draft) -> Call:
+    """Return the call that a proposal id stands for already, unless another one is drafted now."""
+    if not _is_same(known, draft):
+        raise ProposalChanged(
+            "This proposal id already stands for another call of this run.",
+            field="proposal_id",
+        )
+    return known
+
+
+def introduce(run: Run, draft: Draft) -> None:
+    """Tell the room of a new call, and settle it as refused where its arguments are not valid."""
+    call = draft.call
     publish_event(
         room_id=run.room_id,
         kind="call.proposed",
@@ -87,25 +121,22 @@ def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
             "agent": agent_card(run.agent),
         },
     )
-    if fault is not None:
-        message = f"The arguments are not valid. {fault}"
-        record(
-            Crossing(run=run, call=call, tool=tool),
-            outcome=Outcome.REFUSED,
-            reason=Reason.INVALID_ARGUMENTS.value,
-            rule="arguments_are_valid",
-            projection=unexecuted(
-                outcome=Outcome.REFUSED.value,
-                reason=Reason.INVALID_ARGUMENTS,
-                message=message,
-            ),
-            explanation=message,
-        )
-        call.refresh_from_db()
-    return call
+    if draft.fault is None:
+        return
+    message = f"The arguments are not valid. {draft.fault}"
+    record(
+        Crossing(run=run, call=call, tool=draft.tool),
+        outcome=Outcome.REFUSED,
+        reason=Reason.INVALID_ARGUMENTS.value,
+        rule="arguments_are_valid",
+        projection=unexecuted(
+            outcome=Outcome.REFUSED.value, reason=Reason.INVALID_ARGUMENTS, message=message
+        ),
+        explanation=message,
+    )
 
 
-def _name(given: str) -> str:
+def tool_name(given: str) -> str:
     """Return a tool's name as it may be shown and kept; what no tool can be called names none."""
     shortened = given if len(given) <= MAX_NAME else f"{given[: MAX_NAME - 1]}?"
     return _NO_NAME.sub("?", shortened) or "unnamed"
@@ -122,7 +153,22 @@ def _read(text: str, tool: Tool | None) -> tuple[dict[str, Any], str | None]:
         return {}, "Arguments are one JSON object."
     if tool is None:
         return value, None
-    errors = tool.spec.argument_errors(value)
+    if taken := tool.pins.named_in(value):
+        return {}, refusal_of(taken)
+    # From here on they are arguments like any other: judged, digested, shown and kept.
+    whole = tool.pins.merged(value)
+    errors = tool.spec.argument_errors(whole)
     if errors:
         return {}, " ".join(str(error) for error in errors)
-    return value, None
+    return whole, None
+
+
+def _is_same(known: Call, draft: Draft) -> bool:
+    drafted = draft.call
+    if known.tool != drafted.tool or known.arguments_digest == drafted.arguments_digest:
+        return known.tool == drafted.tool
+    if draft.tool is None or draft.tool.digest == known.descriptor_digest:
+        return False
+    # What is pinned has changed since it was stored: what was proposed must still all be in it.
+    proposed = draft.tool.pins.without(arguments_of(drafted))
+    return proposed.items() <= arguments_of(known).items()

@@ -8,7 +8,8 @@ PostgreSQL keep the plan. What they read and write is what the query set and the
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Generic, TypeVar
 
 import psycopg
@@ -96,14 +97,20 @@ class _Run:
         return self._made.compiler.results_iter(results)
 
 
-def run(statement: str, values: Sequence[Any]) -> list[Any]:
+def run(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
     """Run one statement whose plan the server keeps, and return its rows."""
     connection.ensure_connection()
     with connection.wrap_database_errors:
         bare: Any = psycopg.Cursor(connection.connection)
-    wrap = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
-    with wrap(bare) as cursor:
-        cursor.execute(statement, values)
+    # Counted and logged as Django does; a prepared statement does not remember its own text.
+    told = (
+        connection.make_debug_cursor(bare).debug_sql(statement, values)
+        if connection.queries_logged
+        else nullcontext()
+    )
+    with connection.make_cursor(bare) as cursor:
+        with told:
+            cursor.execute(statement, values)
         return cursor.fetchall() if cursor.description is not None else []
 
 

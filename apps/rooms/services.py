@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
+from psycopg.types.json import Jsonb
 
 from apps.accounts.models import User
 from apps.accounts.permissions import Permission, give, require, take
 from apps.audit.services import Keyed, record
 from apps.core.errors import Conflict, Invalid, NotFound
+from apps.core.prepared import run
 from apps.rooms import relay
-from apps.rooms.models import Participant, Room, RoomEvent
+from apps.rooms.models import Participant, Room
 
 MAX_PARTICIPANTS = 200
 
-_held_back: ContextVar[list[dict[str, Any]] | None] = ContextVar("events_held_back", default=None)
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One durable fact on its way into a room."""
+
+    room_id: Any
+    kind: str
+    actor: str
+    data: dict[str, Any]
+
+
+_held_back: ContextVar[list[Event] | None] = ContextVar("events_held_back", default=None)
 
 
 class RoomClosed(Conflict):
@@ -127,7 +141,7 @@ def room_last() -> Iterator[None]:
     more. Inside another such block this is a savepoint of it; what raises takes its events along.
     """
     outer = _held_back.get()
-    events: list[dict[str, Any]] = []
+    events: list[Event] = []
     with transaction.atomic():
         token = _held_back.set(events)
         try:
@@ -135,53 +149,70 @@ def room_last() -> Iterator[None]:
         finally:
             _held_back.reset(token)
         if outer is None:
-            for event in events:
-                append_event(**event)
+            append_events(events)
     if outer is not None:
         outer.extend(events)
 
 
 def publish_event(*, room_id: Any, kind: str, actor: Keyed | str, data: dict[str, Any]) -> None:
     """Tell everyone in a room a durable fact: now, or at the end of `room_last`."""
-    event = {"room_id": room_id, "kind": kind, "actor": actor, "data": data}
+    event = Event(room_id, kind, actor if isinstance(actor, str) else actor.key, data)
     held_back = _held_back.get()
     if held_back is None:
-        append_event(**event)
+        append_events([event])
     else:
         held_back.append(event)
 
 
 def append_event(*, room_id: Any, kind: str, actor: Keyed | str, data: dict[str, Any]) -> int:
-    """Write one durable event now and return its position. Lock nothing more after it.
+    """Write one durable event now and return its position. Lock nothing more after it."""
+    return append_events(
+        [Event(room_id, kind, actor if isinstance(actor, str) else actor.key, data)]
+    )
 
-    The position comes from the room's own row, which stays locked until commit. A sequence would
-    let a reader pass a position whose transaction commits later, and miss that event for good.
+
+def append_events(events: Sequence[Event]) -> int:
+    """Write durable events in this order and return the last position. Lock nothing more after it.
+
+    Positions come from the room's own row, which stays locked until commit. A sequence would let
+    a reader pass a position whose transaction commits later, and miss that event for good.
     """
+    by_room: dict[Any, list[Event]] = {}
+    for event in events:
+        by_room.setdefault(event.room_id, []).append(event)
+    last = 0
     # Position and event become visible together, also where the caller opened no transaction.
     with transaction.atomic(savepoint=False):
-        return _append(room_id=room_id, kind=kind, actor=actor, data=data)
+        for room_id, theirs in by_room.items():
+            last = _append(room_id, theirs)
+    return last
 
 
-def _append(*, room_id: Any, kind: str, actor: Keyed | str, data: dict[str, Any]) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE rooms_room SET position = position + 1, updated_at = statement_timestamp()"
-            " WHERE id = %s RETURNING position, roster_revision",
-            [room_id],
-        )
-        row = cursor.fetchone()
-    if row is None:
+_APPEND = """
+WITH moved AS (
+    UPDATE rooms_room
+    SET position = position + %(many)s, updated_at = statement_timestamp()
+    WHERE id = %(room)s
+    RETURNING id, position, roster_revision
+), written AS (
+    INSERT INTO rooms_roomevent (room_id, position, kind, actor, data)
+    SELECT moved.id, moved.position - %(many)s + event.place, event.kind, event.actor, event.data
+    FROM moved, ROWS FROM (
+        jsonb_to_recordset(%(events)s) AS (kind text, actor text, data jsonb)
+    ) WITH ORDINALITY AS event (kind, actor, data, place)
+)
+SELECT position, roster_revision FROM moved
+"""
+
+
+def _append(room_id: Any, events: list[Event]) -> int:
+    written = [{"kind": e.kind, "actor": e.actor, "data": e.data} for e in events]
+    rows = run(_APPEND, {"room": room_id, "many": len(events), "events": Jsonb(written)})
+    if not rows:
         raise NotFound("There is no such room.")
-    position, revision = int(row[0]), int(row[1])
-    RoomEvent.objects.create(
-        room_id=room_id,
-        position=position,
-        kind=kind,
-        actor=actor if isinstance(actor, str) else actor.key,
-        data=data,
-    )
+    position, revision = rows[0]
     relay.ring_room(room_id=str(room_id), position=position, roster_revision=revision)
-    return position
+    return int(position)
 
 
 def _seat(room: Room, user: User, role: str) -> Participant:

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Case, F, Q, When
+from django.db.models import Case, CharField, F, Q, QuerySet, When
 from django.db.models.functions import Now
 
+from apps.core.prepared import Given, Prepared
 from apps.rooms.services import room_last
 from apps.runs.errors import RunNotFound, RunOver, StaleFence
 from apps.runs.models import Call, Run
@@ -47,11 +48,12 @@ def claim_run(*, run_id: Any, worker: str) -> int | None:
     return Run.objects.filter(pk=run_id, claimed_by=worker).values_list("fence", flat=True).first()
 
 
-def renew_claim(*, run_id: Any, fence: int) -> bool:
-    """Hold on to a run; False says that it was taken over or has ended."""
+def renew_claim(*, run_id: Any, fence: int, spent_ms: int = 0) -> bool:
+    """Hold on to a run, and count the work; False says that it was taken over or has ended."""
     return (
         Run.objects.filter(pk=run_id, fence=fence, state=Run.State.RUNNING).update(
-            claim_expires_at=Now() + timedelta(seconds=CLAIM_SECONDS)
+            claim_expires_at=Now() + timedelta(seconds=CLAIM_SECONDS),
+            spent_ms=F("spent_ms") + spent_ms,
         )
         == 1
     )
@@ -69,11 +71,16 @@ def fenced(*, run_id: Any, fence: int) -> Iterator[Run]:
     """Open a transaction in which this worker alone may write for the run."""
     with room_last():
         run = lock_run(run_id)
-        if run.state == Run.State.FINISHED:
-            raise RunOver("This run has ended.")
-        if run.fence != fence or run.state != Run.State.RUNNING:
-            raise StaleFence("Another worker has taken this run over.")
+        demand_hold(run, fence)
         yield run
+
+
+def demand_hold(run: Run, fence: int) -> None:
+    """Refuse unless the run, whose row is locked, is still held under this fence."""
+    if run.state == Run.State.FINISHED:
+        raise RunOver("This run has ended.")
+    if run.fence != fence or run.state != Run.State.RUNNING:
+        raise StaleFence("Another worker has taken this run over.")
 
 
 def lock_call(call_id: Any) -> Call:
@@ -94,3 +101,28 @@ def lock_run(run_id: Any) -> Run:
     if run is None:
         raise RunNotFound("There is no such run.")
     return run
+
+
+def lock_run_of_token(token_hash: str) -> Run | None:
+    """Lock the live run that a token stands for, first in the lock order, and say if it is held.
+
+    Of the row nothing more than that is read: what decides is read after the lock.
+    """
+    return _OF_TOKEN.first(token=token_hash)
+
+
+def _of_token() -> QuerySet[Run]:
+    rows: QuerySet[Run] = (
+        Run.objects.select_for_update(no_key=True, of=("self",))
+        .filter(
+            token_hash=Given("token", CharField()),
+            token_expires_at__gt=Now(),
+            member__is_active=True,
+        )
+        .exclude(state=Run.State.FINISHED)
+        .only("state", "fence")
+    )
+    return rows
+
+
+_OF_TOKEN = Prepared(_of_token)

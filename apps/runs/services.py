@@ -20,6 +20,8 @@ from apps.agents.models import Agent
 from apps.audit.services import record
 from apps.core.correlation import current_correlation_id
 from apps.core.errors import Conflict, NotFound
+from apps.core.metrics import RUNS, count
+from apps.core.prepared import insert
 from apps.core.queue import ring
 from apps.domain.tooling import CallState, Outcome
 from apps.rooms.services import lock_open_room, publish_event
@@ -29,6 +31,7 @@ from apps.runs.models import Call, JournalEntry, Run, RunInput, Seat
 
 TURN_TASK = "turns.run_turn"
 START_TASK = "runs.start_waiting"
+CHILD_TASK = "boundary.settle_child"
 RUN_BUDGET = timedelta(days=30)
 MAX_WAITING_INPUTS = 20
 
@@ -168,6 +171,55 @@ def _start_next(*, room_id: Any, agent: Agent) -> Run | None:
     return run
 
 
+def start_child(
+    *, parent: Run, call: Call, agent: Agent, text: str, ceiling: list[str], selection: list[str]
+) -> Run:
+    """Let another agent work for a call of a run, within what that run may do. Both are locked.
+
+    It has the parent's member, room, cause and deadline, and no seat: its last word goes to the
+    call. The call's own row makes it the only one.
+    """
+    run = Run.objects.create(
+        room_id=parent.room_id,
+        agent=agent,
+        member=parent.member,
+        trigger=parent.trigger,
+        parent=parent,
+        parent_call=call,
+        depth=parent.depth + 1,
+        ceiling=ceiling,
+        selection=selection,
+        budget_s=_time_left(parent),
+        deadline_at=parent.deadline_at,
+        correlation_id=parent.correlation_id,
+    )
+    # A child knows its task and not the room's talk: nothing was said before position 0.
+    append_journal(run=run, kind=JournalEntry.Kind.INPUT, body={"text": text, "position": 0})
+    record(
+        actor=parent.member,
+        action="run.started",
+        subject=run,
+        detail={"agent": agent.slug, "parent": str(parent.pk), "call": str(call.pk)},
+    )
+    publish_event(
+        room_id=run.room_id,
+        kind="run.started",
+        actor=actor_of(parent.agent),
+        data={
+            "run": str(run.pk),
+            "agent": agent_card(agent),
+            "member": member_card(run.member),
+            "parent": str(parent.pk),
+        },
+    )
+    ring(TURN_TASK, run_id=str(run.pk))
+    return run
+
+
+def _time_left(run: Run) -> int | None:
+    return None if run.budget_s is None else max(1, run.budget_s - run.spent_ms // 1000)
+
+
 def append_journal(*, run: Run, kind: str, body: Any) -> JournalEntry:
     """Write the next step of a run's truth. The run's row is locked, or new and unseen."""
     last = JournalEntry.objects.filter(run=run).aggregate(last=Max("sequence"))["last"]
@@ -196,8 +248,8 @@ def wake(*, run: Run) -> None:
     """Let a parked run go on once nothing that it waits for is open. Its row is locked."""
     if run.state != Run.State.PARKED:
         return
-    still_open = Call.objects.filter(run=run).exclude(state=CallState.SETTLED.value)
-    if still_open.exists():
+    under_way = (CallState.WAITING.value, CallState.DISPATCHED.value)
+    if Call.objects.filter(run=run, state__in=under_way).exists():
         return
     run.state = Run.State.QUEUED
     run.save(update_fields=["state", "updated_at"])
@@ -210,6 +262,18 @@ def wake(*, run: Run) -> None:
     ring(TURN_TASK, run_id=str(run.pk))
 
 
+def keep_call(call: Call, *changed: str) -> None:
+    """Write a drafted call down as it stands, or what changed of one that is written already.
+
+    The run's row is locked by the caller. What nobody could see in between is not written: a call
+    that settles in the transaction which drafted it is one row, written once.
+    """
+    if call._state.adding:
+        insert(call)
+    elif changed:
+        call.save(update_fields=[*changed, "updated_at"])
+
+
 def settle_call(
     *,
     run: Run,
@@ -218,31 +282,39 @@ def settle_call(
     reason: str = "",
     rule: str = "",
     projection: dict[str, Any] | None = None,
+    domain: str = "",
+    non_substitutable: bool = False,
 ) -> Call:
-    """Give a call its one outcome. The run's row is locked by the caller.
+    """Give a call its one outcome, and say whose failure it was. The run's row is locked.
 
-    The conditional update is the law: whoever comes second is told `AlreadySettled`.
+    The conditional update is the law: whoever comes second is told `AlreadySettled`. A drafted
+    call has no second: its row comes to be with its outcome.
     """
     inline, digest = pack(projection)
+    now = timezone.now()
     changes: dict[str, Any] = {
         "state": CallState.SETTLED.value,
         "outcome": outcome.value,
         "reason": reason,
         "rule": rule or call.rule,
+        "domain": domain,
+        "non_substitutable": non_substitutable,
         "projection": inline,
         "projection_blob": digest,
-        "settled_at": timezone.now(),
+        "settled_at": now,
         "executor": "",
         "executor_expires_at": None,
-        "updated_at": timezone.now(),
+        "updated_at": now,
     }
-    settled = (
-        Call.objects.filter(pk=call.pk).exclude(state=CallState.SETTLED.value).update(**changes)
-    )
-    if settled != 1:
-        raise AlreadySettled("This call already has its outcome.")
+    if not call._state.adding:
+        settled = (
+            Call.objects.filter(pk=call.pk).exclude(state=CallState.SETTLED.value).update(**changes)
+        )
+        if settled != 1:
+            raise AlreadySettled("This call already has its outcome.")
     for field, value in changes.items():
         setattr(call, field, value)
+    keep_call(call)
     return call
 
 
@@ -276,6 +348,11 @@ def finish_run(*, run: Run, outcome: str, explanation: str = "") -> None:
             "explanation": run.explanation,
         },
     )
+    count(RUNS, outcome=outcome)
+    if run.parent_call_id is not None:
+        # Not here either: the parent is locked before its child.
+        ring(CHILD_TASK, call_id=str(run.parent_call_id))
+        return
     waiting = RunInput.objects.filter(room_id=run.room_id, agent_id=run.agent_id, run=None).first()
     if waiting is not None:
         # Not here: the seat is locked before the room, and this transaction has locked the room.

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 LONG = "word " * 4_000
 NOTE = {"title": "A note", "kind": "markdown", "body": LONG}
 
-_LOCKS_ROOM = re.compile(r'^UPDATE "?rooms_room"?|FROM "rooms_room".*FOR NO KEY UPDATE', re.S)
+_LOCKS_ROOM = re.compile(r'UPDATE "?rooms_room"?|FROM "rooms_room".*FOR NO KEY UPDATE', re.S)
 # What may wait for somebody: a lock, a change of a row, a blob that another may be touching.
 _MAY_WAIT = re.compile(r"FOR (NO KEY )?UPDATE|^UPDATE|^DELETE|core_blob", re.S)
 

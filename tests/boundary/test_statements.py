@@ -11,10 +11,10 @@ from apps.accounts.models import User
 from apps.boundary.external import open_external_run
 from apps.rooms.models import Room
 
-# One admitted read through the callback API, begin and commit included: the token's run; the
-# fence; the step and the known proposal; call and event; permission; dispatch; the tool's own
-# query in its savepoint; settlement, audit row and event.
-STATEMENTS = 18
+# One admitted read through the callback API, begin and commit included: the token's run; its lock;
+# how things stand; the tool's own query in its savepoint; the settled call, its audit row, and
+# both events with the room's position.
+STATEMENTS = 11
 
 
 @pytest.mark.django_db(transaction=True)

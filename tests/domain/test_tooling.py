@@ -159,6 +159,8 @@ def test_an_honest_declaration_is_accepted(changes: dict[str, Any]) -> None:
         ({"dialect": "https://example.test/schema"}, "dialect"),
         ({"effect": Effect.SENSITIVE, "retry_safe": True}, "retry_safe"),
         ({"uses_connection": True}, "uses_connection"),
+        ({**READ, **OUTSIDE, "uses_connection": True, "parallel_safe": True}, "parallel_safe"),
+        ({**READ, **OUTSIDE, "pauses": Pauses(), "parallel_safe": True}, "parallel_safe"),
         ({"pauses": Pauses()}, "pauses"),
         ({**OUTSIDE, "pauses": 60}, "pauses"),
         ({**OUTSIDE, "pauses": Pauses(default_s=0)}, "pauses"),
@@ -226,6 +228,16 @@ def test_only_a_tool_of_an_mcp_server_speaks_an_older_dialect() -> None:
     assert spec.argument_errors({"a": 1, "b": 2}) == []
     with pytest.raises(BadSpecification):
         make(input_schema=old)
+
+
+def test_only_what_is_part_of_the_program_may_have_a_large_schema() -> None:
+    large = {
+        "type": "object",
+        "properties": {"a": {"enum": ["x" * 600 + str(n) for n in range(200)]}},
+    }
+    assert make(input_schema=large).argument_errors({"a": "x" * 600 + "7"}) == []
+    with pytest.raises(BadSpecification, match="larger than 65,535 bytes"):
+        make(input_schema=large, family="packages", surface="pen")
 
 
 def test_a_specification_never_changes() -> None:

@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import DataError, connection, transaction
 
 from apps.accounts.models import User
 from apps.accounts.permissions import Permission, may
@@ -16,8 +16,10 @@ from apps.core.errors import Conflict, Forbidden, Invalid, NotFound
 from apps.rooms import services
 from apps.rooms.models import Participant, Room, RoomEvent
 from apps.rooms.services import (
+    Event,
     RoomClosed,
     append_event,
+    append_events,
     close_room,
     create_room,
     invite,
@@ -171,28 +173,44 @@ def test_events_held_back_come_at_the_end_and_go_with_what_raises(room: Room, ow
     assert said.all().count() == 4
 
 
-def test_an_event_costs_two_statements(
-    room: Room, owner: User, django_assert_num_queries: Any
+def test_events_of_one_moment_cost_one_statement_and_ring_once(
+    room: Room, owner: User, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
-    with django_assert_num_queries(2):
-        publish_event(room_id=room.pk, kind="message.posted", actor=owner, data={})
+    rung: list[dict[str, Any]] = []
+    monkeypatch.setattr("apps.rooms.relay.ring_room", lambda **bell: rung.append(bell))
+    before = room.position
+    with django_assert_num_queries(1):
+        last = append_events(
+            [Event(room.pk, "message.posted", owner.key, {"n": number}) for number in range(3)]
+        )
+    said = RoomEvent.objects.filter(room=room, kind="message.posted").order_by("position")
+    assert [(event.position - before, event.data["n"]) for event in said] == [
+        (1, 0),
+        (2, 1),
+        (3, 2),
+    ]
+    assert last == before + 3
+    assert [bell["position"] for bell in rung] == [last]
+
+
+def test_events_of_several_rooms_keep_their_order_in_each(room: Room, owner: User) -> None:
+    other = create_room(creator=owner, name="Other")
+    with room_last():
+        for number, place in enumerate((room, other, room, other)):
+            publish_event(room_id=place.pk, kind="message.posted", actor=owner, data={"n": number})
+    for place, numbers in ((room, [0, 2]), (other, [1, 3])):
+        said = RoomEvent.objects.filter(room=place, kind="message.posted").order_by("position")
+        assert [event.data["n"] for event in said] == numbers
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_position_is_never_seen_without_its_event(
-    transactional_db: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_position_is_never_seen_without_its_event(transactional_db: None) -> None:
     owner = User.objects.create_user("mira", password="x")
     room = create_room(creator=owner, name="Launch")
-
-    def broken(**_: Any) -> None:
-        raise LookupError
-
-    monkeypatch.setattr(RoomEvent.objects, "create", broken)
-    with pytest.raises(LookupError):
-        publish_event(room_id=room.pk, kind="message.posted", actor=owner, data={})
+    with pytest.raises(DataError):
+        publish_event(room_id=room.pk, kind="x" * 41, actor=owner, data={})
     room.refresh_from_db()
-    assert room.position == 1
+    assert room.position == RoomEvent.objects.filter(room=room).count() == 1
 
 
 @pytest.mark.django_db(transaction=True)

@@ -23,18 +23,15 @@ from rest_framework.throttling import BaseThrottle
 
 from apps.boundary.api.run_token import RunTokenAuthentication, SpeaksForRun
 from apps.boundary.crossing import Settled
-from apps.boundary.external import call_tool, finish_external_run
+from apps.boundary.external import call_tool, count_call, finish_external_run
 from apps.core.api.serializers import NothingSerializer, StrictSerializer, TextField
 from apps.core.api.views import ApiView
 from apps.core.errors import NotFound
-from apps.core.throttles import Limit, spend
 from apps.domain.tooling import CallState
 from apps.runs.bodies import projection_of
 from apps.runs.models import Call, Run
 
 LONGEST_WAIT = 25.0
-CALLS_PER_MINUTE = 60_000
-"""Per run: a bound against a runtime that has run wild, far above what work needs."""
 
 
 class CatalogShape(Serializer):
@@ -83,7 +80,7 @@ class RunThrottle(BaseThrottle):
 
     def allow_request(self, request: Request, view: Any) -> bool:
         """Count this request."""
-        spend(Limit("callback", CALLS_PER_MINUTE, 60), request.auth.key)
+        count_call(cast(Run, request.auth))
         return True
 
 

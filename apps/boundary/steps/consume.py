@@ -13,40 +13,63 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from apps.approvals import services as ledger
-from apps.boundary.crossing import Crossing
-from apps.domain.tooling import CallState
+from apps.boundary.crossing import Crossing, Waiting
+from apps.domain.policy import Waived
+from apps.domain.tooling import CallState, Effect, EffectKind
 from apps.rooms.services import publish_event
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call
-from apps.runs.services import actor_of
+from apps.runs.services import actor_of, keep_call
 
 EXECUTOR_SECONDS = 15
 """An executor renews its hold three times within this; after it, the call's end is unknown."""
 
 
-def consume(crossing: Crossing, *, executor: str) -> Call:
+def consume(crossing: Crossing, *, executor: str, waived: Waived = Waived.NOT) -> Call:
     """Spend what has to be spent and dispatch the call to this executor, before any effect."""
     run, call = crossing.run, crossing.call
     if call.needs_receipt:
         ledger.spend_receipt(call=call, actor=run.member)
+    elif waived is not Waived.NOT:
+        keep_call(call)
+        ledger.waive(call=call, actor=run.member, kind=waived)
+    now = timezone.now()
     changes: dict[str, Any] = {
         "state": CallState.DISPATCHED.value,
-        "dispatched_at": timezone.now(),
+        "dispatched_at": now,
         "executor": executor,
-        "updated_at": timezone.now(),
+        "updated_at": now,
     }
-    dispatched = Call.objects.filter(
-        pk=call.pk, state__in=(CallState.PROPOSED.value, CallState.WAITING.value)
-    ).update(
-        # The database's clock decides when an executor counts as silent.
-        executor_expires_at=Now() + timedelta(seconds=EXECUTOR_SECONDS),
-        **changes,
-    )
-    if dispatched != 1:
-        raise AlreadySettled("This call was already dispatched.")
+    if not call._state.adding:
+        dispatched = Call.objects.filter(
+            pk=call.pk, state__in=(CallState.PROPOSED.value, CallState.WAITING.value)
+        ).update(
+            # The database's clock decides when an executor counts as silent.
+            executor_expires_at=Now() + timedelta(seconds=EXECUTOR_SECONDS),
+            **changes,
+        )
+        if dispatched != 1:
+            raise AlreadySettled("This call was already dispatched.")
     for field, value in changes.items():
         setattr(call, field, value)
+    if call.effect != Effect.READ.value or _spawns_a_run(crossing):
+        # Any other drafted read of ours is written once, with its outcome: it ends in this
+        # transaction, and nothing that it does can point at its row.
+        keep_call(call)
     return call
+
+
+def _spawns_a_run(crossing: Crossing) -> bool:
+    effects = () if crossing.tool is None else crossing.tool.spec.side_effects
+    return any(declared.kind is EffectKind.SPAWNS_RUN for declared in effects)
+
+
+def hand_on(crossing: Crossing, *, to: str) -> Waiting:
+    """Leave a dispatched call to what its tool set going; only that ends it, in its own time."""
+    call = crossing.call
+    call.executor, call.executor_expires_at = to, None
+    call.save(update_fields=["executor", "executor_expires_at", "updated_at"])
+    return Waiting(call)
 
 
 def announce(crossing: Crossing) -> None:
