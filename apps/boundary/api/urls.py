@@ -14,6 +14,8 @@ from apps.boundary.api.approvals import (
     ModesView,
     RememberedView,
 )
+from apps.boundary.api.choices import SeatToolsView
+from apps.boundary.api.explain import ExplainView
 from apps.boundary.api.pauses import PauseView
 from apps.boundary.api.views import CallView, RoomRunsView, RunCallsView, StopView
 
@@ -30,6 +32,8 @@ urlpatterns = [
     path("approvals/<uuid:approval_id>/approve", ApproveView.as_view()),
     path("approvals/<uuid:approval_id>/deny", DenyView.as_view()),
     path("approvals/<uuid:approval_id>/edit", EditView.as_view()),
+    path("rooms/<uuid:room_id>/seats/<slug:slug>/tools", SeatToolsView.as_view()),
+    path("explain", ExplainView.as_view()),
     path("pauses/<str:token>", PauseView.as_view()),
     path("", include("apps.boundary.api.callback_urls")),
 ]
