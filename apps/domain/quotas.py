@@ -1,0 +1,144 @@
+"""How much may be used, in which span of time, and when is it there again? Values and arithmetic.
+
+Days and months are those of UTC, for everybody alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+MILLION: Final = 1_000_000
+CHARACTERS_PER_TOKEN: Final = 3
+"""Fewer characters than a token usually stands for, so that an estimate is rather too high."""
+
+
+class Subject(StrEnum):
+    """Whose use is bounded: a member's, or an agent's for all its members together."""
+
+    MEMBER = "member"
+    AGENT = "agent"
+
+
+class Unit(StrEnum):
+    """What is used."""
+
+    RUNNING = "running"
+    CALLS = "calls"
+    TOKENS = "tokens"
+    MONEY = "money"
+
+
+class Period(StrEnum):
+    """How long what was used stays used."""
+
+    NOW = "now"
+    DAY = "day"
+    MONTH = "month"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One span of time in which use is counted; at its end everything is there again."""
+
+    period: Period
+    name: str
+    ends_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The most that may be used of one unit in one period."""
+
+    subject: Subject
+    unit: Unit
+    period: Period
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What is used and held of one unit in one span, by one subject."""
+
+    subject: Subject
+    unit: Unit
+    span: Span
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exceeded:
+    """The first limit that what is asked for would exceed."""
+
+    limit: Limit
+    span: Span
+
+
+def spans(unit: Unit, now: datetime) -> tuple[Span, ...]:
+    """Return the spans in which the use of a unit is counted at this moment."""
+    if unit is Unit.RUNNING:
+        return (Span(Period.NOW, "now", None),)
+    day = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    first = day.replace(day=1)
+    next_month = (first + timedelta(days=32)).replace(day=1)
+    return (
+        Span(Period.DAY, f"{day:%Y-%m-%d}", day + timedelta(days=1)),
+        Span(Period.MONTH, f"{day:%Y-%m}", next_month),
+    )
+
+
+def exceeded(totals: Iterable[Total], limits: Iterable[Limit]) -> Exceeded | None:
+    """Return the first limit that a total exceeds: what frees itself soonest comes last."""
+    by_place = {(limit.subject, limit.unit, limit.period): limit for limit in limits}
+    found = [
+        Exceeded(limit, total.span)
+        for total in totals
+        if (limit := by_place.get((total.subject, total.unit, total.span.period)))
+        and total.amount > limit.most
+    ]
+    # What is spent for the month is not worth waiting for another call to end.
+    order = (Period.MONTH, Period.DAY, Period.NOW)
+    return min(found, key=lambda one: order.index(one.span.period), default=None)
+
+
+def cost(*, tokens_in: int, tokens_out: int, price_in: int, price_out: int) -> int:
+    """Return what a model step costs in millionths, rounded up; prices are per million tokens."""
+    whole = tokens_in * price_in + tokens_out * price_out
+    return -(-whole // MILLION)
+
+
+def estimated_tokens(characters: int) -> int:
+    """Return about how many tokens a text takes, rather too many than too few."""
+    return -(-max(0, characters) // CHARACTERS_PER_TOKEN)
+
+
+_NOUNS: Final[Mapping[Unit, str]] = {
+    Unit.RUNNING: "things running at once",
+    Unit.CALLS: "calls of tools outside",
+    Unit.TOKENS: "model tokens",
+    Unit.MONEY: "spending",
+}
+_WHEN: Final[Mapping[Period, str]] = {Period.DAY: "today", Period.MONTH: "this month"}
+
+
+def told(found: Exceeded, whose: str) -> str:
+    """Say what is used up, and when it is there again."""
+    limit, span = found.limit, found.span
+    if span.ends_at is None:
+        return (
+            f"{whose} may have {limit.most:,} {_NOUNS[limit.unit]}, and as many are running. The"
+            " next may begin when one of them has ended."
+        )
+    most = amount(limit.unit, limit.most)
+    return (
+        f"{whose} may use {most} of {_NOUNS[limit.unit]} {_WHEN[span.period]}, and this would be"
+        f" more. It renews on {span.ends_at:%-d %B %Y at %H:%M} UTC."
+    )
+
+
+def amount(unit: Unit, value: int) -> str:
+    """Write an amount as people read it; money is kept in millionths."""
+    return f"{value / MILLION:,.2f}" if unit is Unit.MONEY else f"{value:,}"
