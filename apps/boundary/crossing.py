@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from apps.boundary.standing import Standing
-from apps.domain.tooling import EffectDomain, Outcome, ToolFailure, ToolOk
+from apps.domain.tooling import Guard, Outcome, ToolFailure, ToolOk
 from apps.runs.models import Call, Run
 from apps.tools.contract import Tool
 
@@ -26,7 +26,7 @@ class Crossing:
 
         What is quick and only ours is bounded by its turn, and pays no statement for it.
         """
-        return self.tool is None or self.tool.spec.effect_domain is not EffectDomain.OURS
+        return self.tool is None or self.tool.spec.guard is not Guard.MEMBER_STORE
 
 
 @dataclass(frozen=True, slots=True)

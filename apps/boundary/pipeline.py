@@ -92,7 +92,9 @@ def begin(
             return _repeat(crossing, earlier, rule)
         case Ask() as question:
             return ask(crossing, question)
-        case Admit() if crossing.tool is not None and crossing.tool.spec.later:
+        case Admit() if crossing.tool is not None and (
+            crossing.tool.spec.later or crossing.leaves_us
+        ):
             return hand_over(crossing)
         case Admit(rule=rule, waived=waived):
             consume(crossing, executor=executor, waived=waived)

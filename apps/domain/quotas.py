@@ -12,8 +12,6 @@ from enum import StrEnum
 from typing import Final
 
 MILLION: Final = 1_000_000
-CHARACTERS_PER_TOKEN: Final = 3
-"""Fewer characters than a token usually stands for, so that an estimate is rather too high."""
 
 
 class Subject(StrEnum):
@@ -108,11 +106,6 @@ def cost(*, tokens_in: int, tokens_out: int, price_in: int, price_out: int) -> i
     """Return what a model step costs in millionths, rounded up; prices are per million tokens."""
     whole = tokens_in * price_in + tokens_out * price_out
     return -(-whole // MILLION)
-
-
-def estimated_tokens(characters: int) -> int:
-    """Return about how many tokens a text takes, rather too many than too few."""
-    return -(-max(0, characters) // CHARACTERS_PER_TOKEN)
 
 
 _NOUNS: Final[Mapping[Unit, str]] = {
