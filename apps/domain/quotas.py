@@ -1,13 +1,9 @@
-"""How much may be used, in which span of time, and when is it there again? Values and arithmetic.
-
-Days and months are those of UTC, for everybody alike.
-"""
+"""How much may be used, of what, and what is said once it is used up? Values and arithmetic."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -40,11 +36,11 @@ class Period(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One span of time in which use is counted; at its end everything is there again."""
+    """One span of time in which use is counted; at its end, in words, all of it is there again."""
 
     period: Period
     name: str
-    ends_at: datetime | None
+    renews: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,19 +69,6 @@ class Exceeded:
 
     limit: Limit
     span: Span
-
-
-def spans(unit: Unit, now: datetime) -> tuple[Span, ...]:
-    """Return the spans in which the use of a unit is counted at this moment."""
-    if unit is Unit.RUNNING:
-        return (Span(Period.NOW, "now", None),)
-    day = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    first = day.replace(day=1)
-    next_month = (first + timedelta(days=32)).replace(day=1)
-    return (
-        Span(Period.DAY, f"{day:%Y-%m-%d}", day + timedelta(days=1)),
-        Span(Period.MONTH, f"{day:%Y-%m}", next_month),
-    )
 
 
 def exceeded(totals: Iterable[Total], limits: Iterable[Limit]) -> Exceeded | None:
@@ -120,7 +103,7 @@ _WHEN: Final[Mapping[Period, str]] = {Period.DAY: "today", Period.MONTH: "this m
 def told(found: Exceeded, whose: str) -> str:
     """Say what is used up, and when it is there again."""
     limit, span = found.limit, found.span
-    if span.ends_at is None:
+    if span.period is Period.NOW:
         return (
             f"{whose} may have {limit.most:,} {_NOUNS[limit.unit]}, and as many are running. The"
             " next may begin when one of them has ended."
@@ -128,7 +111,7 @@ def told(found: Exceeded, whose: str) -> str:
     most = amount(limit.unit, limit.most)
     return (
         f"{whose} may use {most} of {_NOUNS[limit.unit]} {_WHEN[span.period]}, and this would be"
-        f" more. It renews on {span.ends_at:%-d %B %Y at %H:%M} UTC."
+        f" more. It renews on {span.renews}."
     )
 
 

@@ -12,7 +12,8 @@ from datetime import datetime
 
 from django.db import connection
 
-from apps.domain.quotas import Span, Subject, Total, Unit, spans
+from apps.domain.quotas import Span, Subject, Total, Unit
+from apps.quotas.spans import spans
 
 Amounts = Mapping[Unit, int]
 Subjects = Mapping[Subject, str]

@@ -11,9 +11,10 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from apps.accounts.models import User
-from apps.domain.quotas import Limit, Period, Subject, Unit, spans
+from apps.domain.quotas import Limit, Period, Subject, Unit
 from apps.domain.tooling import CallState
 from apps.quotas.models import Meter, Price, Quota, Reservation
+from apps.quotas.spans import renews_at, spans
 from apps.runs.models import Run
 
 
@@ -75,7 +76,7 @@ def usage_of(member: User) -> list[Use]:
                 used=row.used if row else 0,
                 held=row.held if row else 0,
                 limit=limits.get((unit, span.period)),
-                renews_at=span.ends_at,
+                renews_at=renews_at(span.period, now),
             )
         )
     return uses

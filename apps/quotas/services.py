@@ -23,6 +23,7 @@ from apps.quotas.errors import NotALimit, QuotaExceeded
 from apps.quotas.meters import Amounts, Subjects, move
 from apps.quotas.models import Meter, Price, Quota, Reservation
 from apps.quotas.selectors import left_behind, limits_for, price_of
+from apps.quotas.spans import renews_at
 from apps.runs.models import Call, Run
 
 KEEP_RESERVATIONS = timedelta(days=92)
@@ -166,7 +167,7 @@ def _reserve(
         found = exceeded(totals, limits)
         if found is not None:
             whose = run.member.name if found.limit.subject is Subject.MEMBER else run.agent.name
-            raise QuotaExceeded(told(found, whose), renews_at=found.span.ends_at)
+            raise QuotaExceeded(told(found, whose), renews_at=renews_at(found.span.period, now))
         return Reservation.objects.create(
             kind=kind,
             run=run,
