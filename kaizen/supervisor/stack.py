@@ -24,6 +24,8 @@ from kaizen.supervisor.state import CLONE, Layout, kept_secrets, read_json, writ
 from kaizen.supervisor.valkey import Valkey
 
 WEB_PORT = 8000
+# One Python process computes on one core. The stores need the others.
+WEB_NAMES = ("web", "web-2")
 READY_SECONDS = 60.0
 # Web and workers, then sandboxd, then the stores: below fifteen seconds in all.
 STOP_PATIENCE = {2: 7.0, 1: 2.5, 0: 4.0}
@@ -210,21 +212,25 @@ class Stack:
                 ],
                 plain,
             ),
-            self._python(
-                "web",
-                [
-                    "-m", "uvicorn", "kaizen.asgi:application",
-                    "--fd", str(self._listener.fileno()), "--lifespan", "off",
-                    "--ws-per-message-deflate", "false", "--ws-max-size", "65536",
-                    "--timeout-graceful-shutdown", "5",
-                    "--no-proxy-headers", "--no-server-header", "--no-access-log",
-                    "--log-level", "warning",
-                ],
-                plain,
-                pass_fds=(self._listener.fileno(),),
-                ready=lambda: _answers(self._ports["web"]),
-            ),
+            *(self._web(name, plain) for name in WEB_NAMES[: _web_processes()]),
         ]  # fmt: skip
+
+    def _web(self, name: str, environment: dict[str, str]) -> ChildSpec:
+        """Return how to run one web server; all of them take visitors from the same socket."""
+        return self._python(
+            name,
+            [
+                "-m", "uvicorn", "kaizen.asgi:application",
+                "--fd", str(self._listener.fileno()), "--lifespan", "off",
+                "--ws-per-message-deflate", "false", "--ws-max-size", "65536",
+                "--timeout-graceful-shutdown", "5",
+                "--no-proxy-headers", "--no-server-header", "--no-access-log",
+                "--log-level", "warning",
+            ],
+            environment,
+            pass_fds=(self._listener.fileno(),),
+            ready=lambda: _answers(self._ports["web"]),
+        )  # fmt: skip
 
     def _celery(self, name: str, arguments: list[str], environment: dict[str, str]) -> ChildSpec:
         """Return how to run one Celery program, which touches a file as soon as it is ready."""
@@ -298,6 +304,11 @@ class Stack:
         if alive:
             self._say("Waiting for what an earlier run left behind.")
             end(alive, patience=4.0)
+
+
+def _web_processes() -> int:
+    """Return how many web servers run: one for each core that we may use, as far as that helps."""
+    return min(len(WEB_NAMES), len(os.sched_getaffinity(0)))
 
 
 def _answers(port: int) -> bool:
