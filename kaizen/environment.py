@@ -1,7 +1,7 @@
 """What does this process learn from its environment, and what does it refuse to start without?"""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -19,6 +19,7 @@ REQUIRED = (
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"", "0", "false", "no", "off"})
 _KEY_LENGTH = 50
+_SECRET_LENGTH = 20
 
 
 class Environment:
@@ -47,6 +48,13 @@ class Environment:
             raise ImproperlyConfigured(f"{name} must have at least {_KEY_LENGTH} characters.")
         return value
 
+    def secret(self, name: str) -> str:
+        """Return an optional secret, refusing one that could be guessed."""
+        value = self.text(name)
+        if value and len(value) < _SECRET_LENGTH:
+            raise ImproperlyConfigured(f"{name} must have at least {_SECRET_LENGTH} characters.")
+        return value
+
     def flag(self, name: str) -> bool:
         """Return a switch that is off unless it is plainly on."""
         value = self.text(name).lower()
@@ -66,6 +74,15 @@ class Environment:
     def listing(self, name: str) -> list[str]:
         """Return the parts of a comma-separated variable."""
         return [part.strip() for part in self.text(name).split(",") if part.strip()]
+
+    def words(self, name: str, known: Collection[str]) -> frozenset[str]:
+        """Return the parts of a comma-separated variable, refusing one that means nothing."""
+        given = frozenset(self.listing(name))
+        if unknown := sorted(given - set(known)):
+            raise ImproperlyConfigured(
+                f"{name} has {unknown[0]!r} in it; there are {', '.join(sorted(known))}."
+            )
+        return given
 
 
 def database(url: str, *, pool_size: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from kombu import Exchange, Queue
 
 # Imported here so that every process that has settings rings bells through the same Celery app.
 import kaizen.celery  # noqa: F401
+from apps.domain.tooling.features import FEATURES
 from kaizen import log
 from kaizen.environment import Environment, database, redis_url
 from kaizen.look import ADMIN_LOOK
@@ -37,7 +38,11 @@ CSRF_TRUSTED_ORIGINS = KAIZEN_ORIGINS
 KAIZEN_MODEL_URL = env.text("KAIZEN_MODEL_URL")
 KAIZEN_MODEL_NAME = env.text("KAIZEN_MODEL_NAME")
 KAIZEN_MODEL_KEY = env.text("KAIZEN_MODEL_KEY")
+KAIZEN_FEATURES_OFF = env.words("KAIZEN_FEATURES_OFF", FEATURES)
 KAIZEN_REHEARSAL = env.flag("KAIZEN_REHEARSAL")
+
+# --- what may be measured from outside; without a token only administrators see it
+KAIZEN_METRICS_TOKEN = env.secret("KAIZEN_METRICS_TOKEN")
 
 # --- the house
 INSTALLED_APPS = [
@@ -257,7 +262,7 @@ CSRF_COOKIE_SECURE = not INSECURE_HTTP
 SECURE_HSTS_SECONDS = 0 if INSECURE_HTTP else 365 * 24 * 3600
 SECURE_HSTS_INCLUDE_SUBDOMAINS = not INSECURE_HTTP
 SECURE_HSTS_PRELOAD = not INSECURE_HTTP
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
 SESSION_COOKIE_HTTPONLY = True

@@ -30,6 +30,8 @@ class Permission(StrEnum):
     AGENT_MANAGE = "agents.manage_agent"
     PROPOSAL_REVIEW = "proposals.review_packageproposal"
     PACKAGE_MANAGE = "packages.manage_package"
+    POLICY_MANAGE = "grants.manage_policy"
+    APPROVAL_SECOND = "approvals.second_approval"
     AUDIT_READ = "audit.view_auditrow"
 
     @property

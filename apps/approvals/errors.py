@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.core.errors import Conflict, NotFound
+from apps.core.errors import Conflict, Forbidden, Invalid, NotFound
 
 
 class RequestNotFound(NotFound):
@@ -13,6 +13,20 @@ class AlreadyDecided(Conflict):
     """The question has its answer; there is no second one."""
 
     code = "already_decided"
+
+
+class AlreadyAnswered(Conflict):
+    """This person has said yes, and the request waits for another person's."""
+
+    code = "already_answered"
+
+
+class NotTheSecond(Forbidden):
+    """The second yes is not this person's to give."""
+
+
+class MayNotBeRemembered(Invalid):
+    """What asks every time cannot be allowed once for all."""
 
 
 class NotWhatWasShown(Conflict):

@@ -9,6 +9,7 @@ from apps.accounts.models import User
 from apps.approvals.models import ApprovalRequest
 from apps.approvals.selectors import request_for
 from apps.domain.tooling import Effect, EffectDomain, EffectKind, Specification
+from apps.grants.policy import deployment_policy
 from apps.runs.bodies import arguments_of
 from apps.tools.catalog import resolve_tool
 
@@ -48,7 +49,7 @@ def approval_sheet(*, approval_id: Any, decider: User) -> ApprovalSheet:
     """Gather everything about one question for the member who decides it, or refuse."""
     request = request_for(approval_id=approval_id, decider=decider)
     call = request.call
-    tool = resolve_tool(call.tool, call.run.agent)
+    tool = resolve_tool(call.tool, call.run.agent, deployment_policy())
     spec = tool.spec if tool is not None else None
     return ApprovalSheet(
         request=request,

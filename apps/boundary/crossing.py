@@ -40,12 +40,22 @@ Crossed = Settled | Waiting
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """How the tool's own code ended, before anything of it is shown to a model."""
+    """How the tool's own code ended, before anything of it is shown to a model.
+
+    The explanation is a sentence of ours that everybody in the room may read; what a tool itself
+    says of its failure goes to the model and its member alone.
+    """
 
     outcome: Outcome
     result: ToolOk | ToolFailure
+    explanation: str = ""
+
+    @property
+    def failure(self) -> ToolFailure | None:
+        """The failure, where there was one."""
+        return self.result if isinstance(self.result, ToolFailure) else None
 
     @property
     def reason(self) -> str:
         """The reason code of a failure, or nothing."""
-        return self.result.reason.value if isinstance(self.result, ToolFailure) else ""
+        return self.failure.reason.value if self.failure is not None else ""

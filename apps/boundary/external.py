@@ -48,7 +48,7 @@ from apps.runs.services import (
     lock_seat,
     member_card,
 )
-from apps.tools.catalog import freeze_catalog, offered_tools
+from apps.tools.catalog import freeze
 
 TOKEN_FOR = timedelta(hours=12)
 UNKNOWN_TOKEN = "This run token is unknown, has expired, or its run has ended."  # noqa: S105
@@ -91,8 +91,7 @@ def open_external_run(*, room_id: Any, member: User, agent_slug: str) -> Opened:
         raise Conflict(f"You have {MAX_OPEN_RUNS} open runs of other runtimes. Finish one first.")
     token = secrets.token_urlsafe(32)
     expires_at = timezone.now() + TOKEN_FOR
-    catalog, catalog_digest = freeze_catalog(offered_tools(seat.agent))
-    run = Run.objects.create(
+    run = Run(
         room=room,
         agent=seat.agent,
         member=member,
@@ -100,13 +99,13 @@ def open_external_run(*, room_id: Any, member: User, agent_slug: str) -> Opened:
         state=Run.State.RUNNING,
         fence=EXTERNAL_FENCE,
         claimed_by="external",
-        catalog=catalog,
-        catalog_digest=catalog_digest,
         token_hash=_hash(token),
         token_expires_at=expires_at,
         deadline_at=expires_at,
         correlation_id=current_correlation_id(),
     )
+    freeze(run)
+    run.save(force_insert=True)
     record(
         actor=member,
         action="run.started",
@@ -184,7 +183,13 @@ def _call(run_id: Any, proposal: Proposal) -> Crossed:
         run_id=run_id, tool=tool_name(proposal.name), proposal_id=proposal.proposal_id
     )
     run = standing.run
-    draft = draft_call(run=run, step=standing.last_step + 1, place=0, proposal=proposal)
+    draft = draft_call(
+        run=run,
+        step=standing.last_step + 1,
+        place=0,
+        proposal=proposal,
+        policy=standing.policy,
+    )
     if standing.known_call is not None:
         known = demand_same(lock_call(standing.known_call), draft)
         return cross(run=run, call=known, standing=standing)

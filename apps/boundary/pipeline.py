@@ -33,7 +33,7 @@ from apps.approvals.errors import ReceiptSpent
 from apps.boundary.crossing import Crossed, Crossing, Settled, Waiting
 from apps.boundary.hold import Hold
 from apps.boundary.selectors import may_be_executed
-from apps.boundary.standing import Standing
+from apps.boundary.standing import Standing, read_standing
 from apps.boundary.steps.approve import ask, hand_over
 from apps.boundary.steps.consume import announce, consume
 from apps.boundary.steps.decide import judge
@@ -41,8 +41,17 @@ from apps.boundary.steps.execute import execute
 from apps.boundary.steps.project import project, unexecuted
 from apps.boundary.steps.record import record
 from apps.core.correlation import bind_correlation_id
+from apps.domain.lessons import CLOSING_AFTER, Lessons
 from apps.domain.policy import Admit, Ask, Refuse, Repeat
-from apps.domain.tooling import CallState, Effect, EffectDomain, Outcome, Reason
+from apps.domain.tooling import (
+    CallState,
+    Effect,
+    EffectDomain,
+    FaultDomain,
+    Outcome,
+    Reason,
+    ToolFailure,
+)
 from apps.rooms.services import room_last
 from apps.runs.bodies import arguments_of, projection_of
 from apps.runs.claims import lock_call, lock_run
@@ -61,9 +70,7 @@ def cross(*, run: Run, call: Call, standing: Standing | None = None) -> Crossed:
     drafted in it is written when it gets somewhere. One that must ask, or may take long, is left
     waiting; whoever settles it wakes the run.
     """
-    crossing = Crossing(
-        run=run, call=call, tool=resolve_tool(call.tool, run.agent), standing=standing
-    )
+    crossing = _crossing(run, call, standing)
     if crossing.call.state != CallState.PROPOSED.value:
         return _as_it_is(crossing)
     match judge(crossing):
@@ -71,12 +78,12 @@ def cross(*, run: Run, call: Call, standing: Standing | None = None) -> Crossed:
             return _refuse(crossing, refusal)
         case Repeat(call_id=earlier, rule=rule):
             return _repeat(crossing, earlier, rule)
-        case Ask(why=why):
-            return ask(crossing, why=why)
+        case Ask() as question:
+            return ask(crossing, question)
         case Admit() if crossing.tool is not None and crossing.tool.spec.later:
             return hand_over(crossing)
-        case Admit(rule=rule):
-            consume(crossing, executor="inline")
+        case Admit(rule=rule, waived=waived):
+            consume(crossing, executor="inline", waived=waived)
             return _execute(crossing, rule)
 
 
@@ -98,19 +105,19 @@ def execute_waiting(*, call_id: Any, executor: str) -> None:
             case Refuse() as refusal:
                 _refuse(crossing, refusal)
                 return
-            case Ask(why=why):
+            case Ask() as question:
                 if not crossing.call.needs_receipt:
                     # The rules have become stricter since it was handed over.
-                    ask(crossing, why=why)
+                    ask(crossing, question)
                 return
             case Repeat(call_id=earlier, rule=rule):
                 _repeat(crossing, earlier, rule)
                 return
-            case Admit(rule=rule):
+            case Admit(rule=rule, waived=waived):
                 try:
                     # A savepoint of its own, so that a spent receipt undoes nothing else.
                     with transaction.atomic():
-                        consume(crossing, executor=executor)
+                        consume(crossing, executor=executor, waived=waived)
                 except ReceiptSpent as spent:
                     _refuse(
                         crossing, Refuse(Reason.RECEIPT_SPENT, str(spent), "receipt_is_spendable")
@@ -150,6 +157,8 @@ def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:
             reason=executed.reason,
             rule=rule,
             projection=project(executed, tool.spec),
+            explanation=executed.explanation,
+            failure=executed.failure,
         )
 
 
@@ -167,6 +176,8 @@ def _execute(crossing: Crossing, rule: str) -> Settled:
         reason=executed.reason,
         rule=rule,
         projection=project(executed, tool.spec),
+        explanation=executed.explanation,
+        failure=executed.failure,
     )
 
 
@@ -194,14 +205,23 @@ def _repeat(crossing: Crossing, earlier_id: str, rule: str) -> Settled:
         outcome=Outcome.SUPPRESSED,
         reason="",
         rule=rule,
-        projection={
-            **earlier,
-            "outcome": Outcome.OK.value,
-            "note": (
-                "This exact call succeeded earlier in this turn, so nothing new was made and this"
-                " is its result. For a second copy, call again with other arguments."
-            ),
-        },
+        projection={**earlier, "outcome": Outcome.OK.value, "note": _note(crossing)},
+    )
+
+
+def _note(crossing: Crossing) -> str:
+    """Say that nothing new was made, and more plainly where that was said before."""
+    call = crossing.call
+    before = Lessons.of(crossing.run.lessons).repeats_of(call.tool, call.arguments_digest)
+    if before < CLOSING_AFTER:
+        return (
+            "This exact call succeeded earlier in this turn, so nothing new was made and this is"
+            " its result. Where a second copy is wanted, call again with other arguments."
+        )
+    return (
+        f"This exact call succeeded earlier in this turn and has now been handed back {before + 1}"
+        " times; nothing new was made. It is done. Do not call it again in this turn: answer with"
+        " what it made."
     )
 
 
@@ -246,13 +266,22 @@ def _settle_silent(crossing: Crossing) -> None:
         else "The worker stopped before the tool had answered. Whether it changed anything is"
         " unknown; look before trying again."
     )
+    # It was the worker that fell silent, whatever the tool did to it.
+    failure = ToolFailure(reason, message, retryable=read, domain=FaultDomain.BOUNDARY)
     record(
         crossing,
         outcome=outcome,
         reason=reason.value,
         rule="executor_fell_silent",
-        projection=unexecuted(outcome=outcome.value, reason=reason, message=message),
+        projection=unexecuted(
+            outcome=outcome.value,
+            reason=reason,
+            message=message,
+            fault=failure.fault,
+            retryable=read,
+        ),
         explanation=message,
+        failure=failure,
     )
 
 
@@ -263,9 +292,14 @@ def _as_it_is(crossing: Crossing) -> Crossed:
 
 def _locked(call_id: Any, tool: Any = None) -> Crossing:
     run, call = _locked_rows(call_id)
-    return Crossing(
-        run=run, call=call, tool=tool if tool is not None else resolve_tool(call.tool, run.agent)
-    )
+    return _crossing(run, call) if tool is None else Crossing(run=run, call=call, tool=tool)
+
+
+def _crossing(run: Run, call: Call, standing: Standing | None = None) -> Crossing:
+    """Return a locked call with how things stand for it, and with what its tool is now."""
+    standing = standing or read_standing(run_id=run.pk, tool=call.tool)
+    tool = resolve_tool(call.tool, standing.run.agent, standing.policy)
+    return Crossing(run=run, call=call, tool=tool, standing=standing)
 
 
 def _locked_rows(call_id: Any) -> tuple[Run, Call]:

@@ -15,9 +15,11 @@ from apps.boundary.errors import ProposalChanged
 from apps.boundary.steps.project import unexecuted
 from apps.boundary.steps.record import record
 from apps.domain.canonical import BadJson, digest, digest_bytes, strict_loads
+from apps.domain.pinning import refusal_of
 from apps.domain.tooling import DEFAULT_ARGUMENT_CAP, Outcome, Reason
+from apps.grants.policy import DeploymentPolicy, deployment_policy
 from apps.rooms.services import publish_event
-from apps.runs.bodies import pack
+from apps.runs.bodies import arguments_of, pack
 from apps.runs.models import Call, Run
 from apps.runs.services import actor_of, agent_card, keep_call
 from apps.tools.catalog import resolve_tool
@@ -52,7 +54,9 @@ def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
 
     The run is locked. An invalid proposal comes back settled as refused.
     """
-    draft = draft_call(run=run, step=step, place=place, proposal=proposal)
+    draft = draft_call(
+        run=run, step=step, place=place, proposal=proposal, policy=deployment_policy()
+    )
     known = Call.objects.filter(run=run, proposal_id=proposal.proposal_id).first()
     if known is not None:
         return demand_same(known, draft)
@@ -61,10 +65,12 @@ def propose(*, run: Run, step: int, place: int, proposal: Proposal) -> Call:
     return draft.call
 
 
-def draft_call(*, run: Run, step: int, place: int, proposal: Proposal) -> Draft:
+def draft_call(
+    *, run: Run, step: int, place: int, proposal: Proposal, policy: DeploymentPolicy
+) -> Draft:
     """Read a proposal into a call that is not written down: size, JSON, schema and digest."""
     name = tool_name(proposal.name)
-    tool = resolve_tool(name, run.agent)
+    tool = resolve_tool(name, run.agent, policy)
     arguments, fault = _read(proposal.arguments_text, tool)
     inline, blob = pack(arguments)
     call = Call(
@@ -75,6 +81,7 @@ def draft_call(*, run: Run, step: int, place: int, proposal: Proposal) -> Draft:
         tool=name,
         title=tool.spec.title if tool is not None else name,
         effect=tool.spec.effect.value if tool is not None else "",
+        capability=tool.spec.capability.value if tool is not None else "",
         arguments=inline,
         arguments_blob=blob,
         arguments_digest=(
@@ -82,14 +89,14 @@ def draft_call(*, run: Run, step: int, place: int, proposal: Proposal) -> Draft:
             if fault is None
             else digest_bytes(proposal.arguments_text.encode("utf-8", "replace"))
         ),
-        descriptor_digest=tool.spec.digest if tool is not None else "",
+        descriptor_digest=tool.digest if tool is not None else "",
     )
     return Draft(call, tool, fault)
 
 
 def demand_same(known: Call, draft: Draft) -> Call:
     """Return the call that a proposal id stands for already, unless another one is drafted now."""
-    if (known.tool, known.arguments_digest) != (draft.call.tool, draft.call.arguments_digest):
+    if not _is_same(known, draft):
         raise ProposalChanged(
             "This proposal id already stands for another call of this run.",
             field="proposal_id",
@@ -146,7 +153,22 @@ def _read(text: str, tool: Tool | None) -> tuple[dict[str, Any], str | None]:
         return {}, "Arguments are one JSON object."
     if tool is None:
         return value, None
-    errors = tool.spec.argument_errors(value)
+    if taken := tool.pins.named_in(value):
+        return {}, refusal_of(taken)
+    # From here on they are arguments like any other: judged, digested, shown and kept.
+    whole = tool.pins.merged(value)
+    errors = tool.spec.argument_errors(whole)
     if errors:
         return {}, " ".join(str(error) for error in errors)
-    return value, None
+    return whole, None
+
+
+def _is_same(known: Call, draft: Draft) -> bool:
+    drafted = draft.call
+    if known.tool != drafted.tool or known.arguments_digest == drafted.arguments_digest:
+        return known.tool == drafted.tool
+    if draft.tool is None or draft.tool.digest == known.descriptor_digest:
+        return False
+    # What is pinned has changed since it was stored: what was proposed must still all be in it.
+    proposed = draft.tool.pins.without(arguments_of(drafted))
+    return proposed.items() <= arguments_of(known).items()

@@ -8,7 +8,8 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.approvals import services as ledger
-from apps.approvals.errors import AlreadyDecided
+from apps.approvals import wishes
+from apps.approvals.errors import AlreadyDecided, MayNotBeRemembered
 from apps.approvals.models import ApprovalRequest
 from apps.approvals.selectors import request_for
 from apps.audit.services import SYSTEM, record
@@ -35,25 +36,32 @@ def decide_approval(
     approve: bool,
     arguments_digest: str = "",
     comment: str = "",
+    remember: bool | None = None,
 ) -> ApprovalRequest:
-    """Say yes to exactly the arguments that were shown, or no. Only the decider can.
+    """Say yes to exactly the arguments that were shown, or no.
 
-    A yes makes a receipt and rings a worker; a no settles the call and the run goes on.
+    Only the member for whom the run works can, and whoever may give a second yes where one is
+    asked for. The last yes makes a receipt and rings a worker; a no settles the call and the run
+    goes on. Where the question may be remembered, the member's yes lets exactly this call pass
+    from now on in this room: always under `ask on first use`, otherwise where they say so.
     """
     shown = request_for(approval_id=approval_id, decider=member)
     run = lock_run(shown.call.run_id)
     call = lock_call(shown.call_id)
     request = ApprovalRequest.objects.select_for_update(no_key=True).get(pk=shown.pk)
-    if run.state == Run.State.FINISHED:
-        raise RunOver("The run has ended, so there is nothing left to decide.")
-    if request.state == ApprovalRequest.State.PENDING and request.expires_at <= timezone.now():
-        raise AlreadyDecided("This request ran out of time.")
+    _require_open(request, run)
     if approve:
-        ledger.approve(request=request, decider=member, arguments_digest=arguments_digest)
+        remembered = _is_remembered(request, remember)
+        receipt = ledger.approve(request=request, person=member, arguments_digest=arguments_digest)
+        if receipt is None:
+            announce_answer(request, run, by=member)
+            return request
+        if remembered:
+            wishes.remember(call=call, member=request.decider)
         ring(EXECUTE_TASK, call_id=str(call.pk))
         _announce(request, run, by=member)
         return request
-    ledger.deny(request=request, decider=member, comment=comment)
+    ledger.deny(request=request, person=member, comment=comment)
     _announce(request, run, by=member)
     said = f" They said: {comment}" if comment else ""
     _settle_unexecuted(
@@ -64,6 +72,24 @@ def decide_approval(
         message=f"{member.name} said no, so the tool was not called.{said}",
     )
     return request
+
+
+def _require_open(request: ApprovalRequest, run: Run) -> None:
+    if run.state == Run.State.FINISHED:
+        raise RunOver("The run has ended, so there is nothing left to decide.")
+    if request.state == ApprovalRequest.State.PENDING and request.expires_at <= timezone.now():
+        raise AlreadyDecided("This request ran out of time.")
+
+
+def _is_remembered(request: ApprovalRequest, asked: bool | None) -> bool:
+    """Tell whether a yes covers the same call later: what asks on first use is asked once."""
+    if asked and not request.may_remember:
+        raise MayNotBeRemembered(
+            "This call asks every time, so its yes is for this once.", field="remember"
+        )
+    if asked is None:
+        return request.may_remember and request.mode == ApprovalRequest.Mode.FIRST_TIME
+    return asked
 
 
 @room_last()
@@ -145,6 +171,22 @@ def _settle_unexecuted(
         rule="",
         projection=unexecuted(outcome=outcome.value, reason=reason, message=message),
         explanation=message,
+    )
+
+
+def announce_answer(request: ApprovalRequest, run: Run, *, by: User) -> None:
+    """Tell the room that one of two people has said yes."""
+    publish_event(
+        room_id=run.room_id,
+        kind="approval.answered",
+        actor=by.key,
+        data={
+            "approval": str(request.pk),
+            "call": str(request.call_id),
+            "run": str(run.pk),
+            "by": member_card(by),
+            "second": request.second,
+        },
     )
 
 

@@ -24,7 +24,11 @@ from django.db.models import (
 )
 
 from apps.accounts.permissions import Permission, held_by
+from apps.approvals.wishes import RunAsking, chosen_mode, rules_about
 from apps.core.prepared import Given, Prepared
+from apps.domain.policy import Narrowing
+from apps.grants.policy import DeploymentPolicy, policy_mark, policy_under
+from apps.grants.selectors import kept_tools, narrowing
 from apps.rooms.models import Participant, Room
 from apps.runs.errors import RunNotFound
 from apps.runs.models import Call, Run
@@ -37,12 +41,17 @@ class Standing:
     run: Run
     """With its room, agent and member; without its catalog."""
     may_take_part: bool
+    asking: RunAsking
     others_in_room: bool
     catalog_digest: str | None
     """The digest under which the run's catalog froze the tool; None where it is not in it."""
     last_step: int
     known_call: uuid.UUID | None
     """The call that an earlier proposal with the same id stored."""
+    policy: DeploymentPolicy
+    """The tool policy of the deployment, with what it pins."""
+    member_choice: Narrowing
+    """What the member keeps of the agent's tools in this room."""
 
 
 def read_standing(*, run_id: Any, tool: str, proposal_id: str = "") -> Standing:
@@ -53,10 +62,13 @@ def read_standing(*, run_id: Any, tool: str, proposal_id: str = "") -> Standing:
     return Standing(
         run=run,
         may_take_part=run.may_take_part,
+        asking=RunAsking(run.asking_mode, run.asking_rules),
         others_in_room=run.others_in_room,
         catalog_digest=run.frozen_digest,
         last_step=run.last_step or 0,
         known_call=run.known_call,
+        policy=policy_under(run.policy_mark),
+        member_choice=narrowing(run.kept),
     )
 
 
@@ -82,9 +94,15 @@ def _query() -> QuerySet[Run]:
         .annotate(
             may_take_part=held_by(Permission.ROOM_TAKE_PART, Room, user="member_id", obj="room_id"),
             others_in_room=Exists(others),
+            asking_mode=chosen_mode(),
+            asking_rules=rules_about(Given("tool", CharField())),
             frozen_digest=frozen,
             last_step=Subquery(calls.order_by("-step").values("step")[:1]),
             known_call=Subquery(known.values("pk")[:1]),
+            policy_mark=policy_mark(),
+            kept=kept_tools(
+                room=OuterRef("room_id"), agent=OuterRef("agent_id"), member=OuterRef("member_id")
+            ),
         )
     )
     return rows

@@ -45,6 +45,11 @@ def register_queue(
     _queues[name] = Queue(name, task, argument, ready)
 
 
+def queues() -> list[Queue]:
+    """Return every declared kind of work."""
+    return list(_queues.values())
+
+
 def ring(task: str, **kwargs: Any) -> None:
     """Ring a bell by registered task name, once the current transaction has committed."""
     _require_task(task)

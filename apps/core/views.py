@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hmac
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.views import defaults
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from apps.core.api.problems import NOTHING_HERE, problem_response
+from apps.core.gauges import exposition
 from apps.core.health import look_around
 
 API = "/api/"
@@ -38,6 +42,30 @@ def readyz(request: HttpRequest) -> HttpResponse:
     if parts[0].holds and parts[1].holds and _is_administrator(request):
         body["details"] = {part.name: part.sentence for part in parts}
     return JsonResponse(body, status=200 if ready else 503)
+
+
+@never_cache
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Hand out what is measured, to the scraper that holds the token or to an administrator."""
+    if not (_holds_metrics_token(request) or _is_administrator(request)):
+        # Without a token of its own, this address is nobody's business.
+        if not settings.KAIZEN_METRICS_TOKEN:
+            return HttpResponse("Nothing is here.\n", status=404, content_type="text/plain")
+        refused = HttpResponse("A token is needed.\n", status=401, content_type="text/plain")
+        refused["WWW-Authenticate"] = "Bearer"
+        return refused
+    return HttpResponse(exposition(), content_type=CONTENT_TYPE_LATEST)
+
+
+def _holds_metrics_token(request: HttpRequest) -> bool:
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    wanted = settings.KAIZEN_METRICS_TOKEN
+    return (
+        bool(wanted)
+        and scheme.lower() == "bearer"
+        and hmac.compare_digest(given.strip().encode(), wanted.encode())
+    )
 
 
 @csrf_exempt

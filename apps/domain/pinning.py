@@ -72,6 +72,11 @@ class Pins:
         """Return arguments with the pinned values in them."""
         return {**arguments, **self.values} if self else dict(arguments)
 
+    def without(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments as a proposal named them."""
+        names = self.names
+        return {name: value for name, value in arguments.items() if name not in names}
+
     def digest_of(self, spec: Specification) -> str:
         """Return the digest of a tool's whole contract, what is pinned included."""
         if not self:

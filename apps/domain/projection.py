@@ -36,7 +36,7 @@ def project(
 ) -> dict[str, Any]:
     """Return the bounded, redacted JSON object that stands for a result in front of a model."""
     if isinstance(result, ToolFailure):
-        return _projected_failure(result)
+        return _projected_failure(result, spec)
     value = bound(redact(declared_only(result.value, spec.output_schema)), max_chars=max_chars)
     projected: dict[str, Any] = {"status": "ok"}
     if spec.outside_data:
@@ -86,7 +86,7 @@ def bound(
     return "[left out: the value is too large]"
 
 
-def _projected_failure(failure: ToolFailure) -> dict[str, Any]:
+def _projected_failure(failure: ToolFailure, spec: Specification) -> dict[str, Any]:
     projected: dict[str, Any] = {
         "status": "error",
         "reason": failure.reason.value,
@@ -94,6 +94,8 @@ def _projected_failure(failure: ToolFailure) -> dict[str, Any]:
         "retryable": failure.retryable,
         "fault": failure.fault.value,
     }
+    if spec.outside_data:
+        projected["outside_data"] = OUTSIDE_NOTICE
     if failure.non_substitutable:
         projected["non_substitutable"] = True
     if failure.saved:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.core.errors import Conflict, NotFound
+from apps.core.errors import Conflict, Invalid, NotFound
 
 
 class ToolNotGrantable(NotFound):
@@ -29,3 +29,41 @@ class TooManyGrants(Conflict):
 
 class GrantNotFound(NotFound):
     """The agent holds no such tool."""
+
+
+class BadPolicy(Invalid):
+    """The policy cannot say this."""
+
+    code = "bad_policy"
+
+
+class StalePolicy(Conflict):
+    """Somebody else changed the policy in between."""
+
+    code = "stale_policy"
+
+
+class TooManyNodes(Conflict):
+    """The policy says a bounded number of things."""
+
+    code = "too_many_nodes"
+
+
+class BadPinnedValue(Invalid):
+    """These arguments cannot be pinned, or not to this."""
+
+    code = "bad_pinned_value"
+
+
+class NothingPinned(NotFound):
+    """The deployment sets no argument of that tool."""
+
+
+class BadChoice(Invalid):
+    """A choice names tools."""
+
+    code = "bad_choice"
+
+
+class NoSuchSeat(NotFound):
+    """The agent has no place in that room."""

@@ -54,6 +54,11 @@ class PolicyState(models.Model):
         default_permissions = ()
         constraints = [models.CheckConstraint(condition=Q(id=1), name="policy_state_one_row")]
 
+    @property
+    def key(self) -> str:
+        """Name the policy in audit rows."""
+        return "policy:1"
+
     def __str__(self) -> str:
         return f"policy revision {self.revision}"
 

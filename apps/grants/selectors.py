@@ -1,13 +1,14 @@
-"""Which package tools does an agent hold?"""
+"""Which package tools does an agent hold, and what does a member keep of them?"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Exists, F, OuterRef, QuerySet
+from django.db.models import Exists, F, JSONField, OuterRef, QuerySet, Subquery
 
 from apps.agents.models import Agent
-from apps.grants.models import ToolGrant
+from apps.domain.policy import Narrowing
+from apps.grants.models import ToolChoice, ToolGrant
 from apps.packages.models import PackageTool
 
 
@@ -42,3 +43,26 @@ def grants_of(agent: Agent) -> QuerySet[ToolGrant]:
         .select_related("version__package", "granted_by")
         .annotate(usable=Exists(usable))
     )
+
+
+def kept_tools(*, room: Any, agent: Any, member: Any) -> Subquery:
+    """The list that a member keeps of an agent's tools in a room, to be read with something else.
+
+    The three are references into the outer query, or values; no row is null.
+    """
+    rows = ToolChoice.objects.filter(room_id=room, agent_id=agent, member_id=member)
+    return Subquery(rows.values("tools")[:1], output_field=JSONField())
+
+
+def choice_of(*, room_id: Any, agent_id: Any, member_id: Any) -> Narrowing:
+    """Return what a member keeps of an agent's tools in a room."""
+    rows = ToolChoice.objects.filter(room_id=room_id, agent_id=agent_id, member_id=member_id)
+    return narrowing(rows.values_list("tools", flat=True).first())
+
+
+def narrowing(names: Any) -> Narrowing:
+    """Return a stored list of names; null narrows nothing, and what is no list leaves nothing."""
+    if names is None:
+        return Narrowing()
+    kept = names if isinstance(names, list) else []
+    return Narrowing(frozenset(name for name in kept if isinstance(name, str)))

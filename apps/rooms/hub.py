@@ -20,6 +20,7 @@ import structlog
 from django import db
 from redis.exceptions import RedisError
 
+from apps.core import metrics
 from apps.rooms import presence
 from apps.rooms.previews import EXPIRY, MAX_OPEN, frames_from, queue_reads, roster_key
 from apps.rooms.reads import read
@@ -73,12 +74,14 @@ class Hub:
         ):
             raise CannotWatch(TOO_MANY)
         self._sockets[user_id] += 1
+        self._measure()
 
     def release(self, user_id: int) -> None:
         """Count a socket out."""
         self._sockets[user_id] -= 1
         if self._sockets[user_id] <= 0:
             del self._sockets[user_id]
+        self._measure()
 
     async def join(self, *, room_id: str, user_id: int) -> tuple[Watched, Viewer]:
         """Watch a room for a member whose right to it was just checked.
@@ -91,6 +94,7 @@ class Hub:
             room.opening = self._spawn(self._open(room), "hub-open")
         viewer = Viewer(user_id=user_id, room=room)
         room.viewers.add(viewer)
+        self._measure()
         try:
             if room.opening is not None:
                 # Waiting so, one socket that gives up does not stop the opening for the others.
@@ -99,6 +103,7 @@ class Hub:
                 raise CannotWatch(RESTARTING)
         except BaseException:
             room.viewers.discard(viewer)
+            self._measure()
             raise
         return room, viewer
 
@@ -111,6 +116,13 @@ class Hub:
     def leave(self, *, room: Watched, viewer: Viewer) -> None:
         """Forget a viewer. The room itself is let go after a moment of grace."""
         room.viewers.discard(viewer)
+        self._measure()
+
+    def _measure(self) -> None:
+        metrics.board.start()
+        metrics.SOCKETS.set(self._sockets.total())
+        metrics.WATCHED.set(len(self._rooms))
+        metrics.VIEWERS.set(sum(len(room.viewers) for room in self._rooms.values()))
 
     # --- rooms
 
@@ -134,6 +146,7 @@ class Hub:
 
     async def _forget(self, room: Watched) -> None:
         self._rooms.pop(room.room_id, None)
+        self._measure()
         if room.pump is not None:
             room.pump.cancel()
         await self._subscription.remove(room.room_id)

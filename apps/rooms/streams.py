@@ -16,6 +16,7 @@ from typing import Any, Literal
 import redis
 import structlog
 
+from apps.core.metrics import STREAM_DROPS, count_now
 from apps.rooms.previews import MAX_TEXT, Overtaken, Shelf
 
 log = structlog.get_logger(__name__)
@@ -144,6 +145,8 @@ class StreamWriter:
             thread.join(_CLOSE_WAIT)
 
     def _finish(self, end: dict[str, Any]) -> None:
+        if "reason" in end:
+            count_now(STREAM_DROPS, reason=end["reason"])
         self._end = end
         self._ended_at = time.monotonic()
         self._changed.notify()
@@ -163,7 +166,7 @@ class StreamWriter:
             except Overtaken:
                 log.info("stream_overtaken", room=self._room_id, stream=self._stream)
                 with self._changed:
-                    self._finish({"outcome": "dropped"})
+                    self._finish({"outcome": "dropped", "reason": "overtaken"})
                 return
             except redis.RedisError as gone:
                 if failures == 0:
@@ -178,6 +181,7 @@ class StreamWriter:
                 self._whole = True
                 if end is not None and time.monotonic() - self._ended_at > _CLOSE_RETRIES:
                     # The keys expire by themselves and every hub then drops the stream.
+                    count_now(STREAM_DROPS, reason="store_away")
                     return
                 time.sleep(_RETRY)
                 continue

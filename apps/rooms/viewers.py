@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from apps.core.metrics import SOCKETS_ENDED, count_now
 from apps.rooms.relay import encode
 from apps.rooms.writing import UNSEEN, Seen, Writing
 
@@ -126,6 +127,7 @@ class Viewer:
         """Close this socket, for a reason; the first one holds."""
         if not self.ended.done():
             self.ended.set_result(ending)
+            count_now(SOCKETS_ENDED, code=str(ending.code))
 
     # --- what the socket says
 

@@ -97,6 +97,7 @@ class Run(Stamped):
     deadline_at = models.DateTimeField()
     budget_s = models.PositiveIntegerField(null=True, blank=True)
     spent_ms = models.PositiveBigIntegerField(default=0)
+    lessons = models.JSONField(default=dict, blank=True)
     correlation_id = models.CharField(max_length=64)
     finished_at = models.DateTimeField(null=True, blank=True)
 
@@ -211,6 +212,7 @@ class Call(Stamped):
     tool = models.CharField(max_length=64)
     title = models.CharField(max_length=160)
     effect = models.CharField(max_length=10, blank=True)
+    capability = models.CharField(max_length=40, blank=True)
     arguments = models.JSONField(null=True)
     arguments_blob = models.CharField(max_length=71, blank=True)
     arguments_digest = models.CharField(max_length=71)
@@ -227,6 +229,7 @@ class Call(Stamped):
     )
     reason = models.CharField(max_length=40, blank=True)
     domain = models.CharField(max_length=12, choices=Domain.choices, blank=True)
+    non_substitutable = models.BooleanField(default=False)
     rule = models.CharField(max_length=60, blank=True)
     projection = models.JSONField(null=True)
     projection_blob = models.CharField(max_length=71, blank=True)

@@ -20,6 +20,7 @@ from apps.agents.models import Agent
 from apps.audit.services import record
 from apps.core.correlation import current_correlation_id
 from apps.core.errors import Conflict, NotFound
+from apps.core.metrics import RUNS, count
 from apps.core.prepared import insert
 from apps.core.queue import ring
 from apps.domain.tooling import CallState, Outcome
@@ -231,8 +232,10 @@ def settle_call(
     reason: str = "",
     rule: str = "",
     projection: dict[str, Any] | None = None,
+    domain: str = "",
+    non_substitutable: bool = False,
 ) -> Call:
-    """Give a call its one outcome. The run's row is locked by the caller.
+    """Give a call its one outcome, and say whose failure it was. The run's row is locked.
 
     The conditional update is the law: whoever comes second is told `AlreadySettled`. A drafted
     call has no second: its row comes to be with its outcome.
@@ -244,6 +247,8 @@ def settle_call(
         "outcome": outcome.value,
         "reason": reason,
         "rule": rule or call.rule,
+        "domain": domain,
+        "non_substitutable": non_substitutable,
         "projection": inline,
         "projection_blob": digest,
         "settled_at": now,
@@ -293,6 +298,7 @@ def finish_run(*, run: Run, outcome: str, explanation: str = "") -> None:
             "explanation": run.explanation,
         },
     )
+    count(RUNS, outcome=outcome)
     waiting = RunInput.objects.filter(room_id=run.room_id, agent_id=run.agent_id, run=None).first()
     if waiting is not None:
         # Not here: the seat is locked before the room, and this transaction has locked the room.

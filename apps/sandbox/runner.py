@@ -68,6 +68,7 @@ class ToolReply:
     error_type: str = ""
     message: str = ""
     traceback: str = ""
+    exit_code: int | None = None
     stdout: str = ""
     stderr: str = ""
     stats: Stats = field(default_factory=Stats)
@@ -164,6 +165,7 @@ def _judge_reply(result: SandboxResult) -> ToolReply:
             error_type=error_type,
             message=message,
             traceback=traceback,
+            exit_code=result.exit_code,
             stdout=_shown(result.stdout),
             stderr=_shown(result.stderr),
             stats=result.stats,

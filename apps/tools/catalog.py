@@ -1,29 +1,48 @@
 """Which tools is a run offered, and what does a name in its frozen catalog stand for now?
 
-The catalog is projected once, when the run begins, and frozen with a digest. A name is resolved
-again at every call: where what it stands for has changed since, the digests differ and the policy
-refuses.
+The catalog is projected once, when the run begins, and frozen with a digest. Whatever the policy
+would refuse anyway is left out of it. A name is resolved again at every call: where what it stands
+for has changed since, the digests differ and the policy refuses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
+from apps.accounts.capabilities import capabilities_of
 from apps.agents.models import Agent
+from apps.domain.policy import Facts, may_be_offered
 from apps.domain.tooling import Capability, Descriptor, catalog_digest
+from apps.grants.policy import DeploymentPolicy, deployment_policy
+from apps.grants.selectors import choice_of, narrowing
+from apps.rooms.models import Participant
+from apps.runs.models import Run
 from apps.tools.contract import Tool
-from apps.tools.packaged import packaged_tools
+from apps.tools.packaged import packaged_tool, packaged_tools
 from apps.tools.registry import BUILTIN_TOOLS
 
 
-def offered_tools(agent: Agent) -> list[Tool]:
-    """Return the tools under an agent's ceiling: our own, and the package tools it was granted."""
-    ceiling = frozenset(agent.ceiling)
-    own = [tool for tool in BUILTIN_TOOLS.values() if tool.spec.capability.value in ceiling]
-    if Capability.PACKAGES_CALL.value not in ceiling:
-        return own
-    return own + list(packaged_tools(agent.pk).values())
+def offered_tools(run: Run) -> list[Tool]:
+    """Return the tools that a run may be offered as things stand, in the room where it works.
+
+    Built in or granted, under the agent's ceiling and what the run was given, let in by the tool
+    policy, kept by the member, and fit for those who are in the room.
+    """
+    policy = deployment_policy()
+    facts = _facts(run, policy)
+    found = (pinned(tool, policy) for tool in _held_tools(run.agent))
+    return [tool for tool in found if may_be_offered(tool.spec, replace_tool(facts, tool))]
+
+
+def freeze(run: Run) -> list[str]:
+    """Freeze what a run is offered, and what its member keeps; return the fields that changed."""
+    chosen = choice_of(room_id=run.room_id, agent_id=run.agent_id, member_id=run.member_id)
+    kept = narrowing(run.selection).narrowed(chosen)
+    run.selection = None if kept.names is None else sorted(kept.names)
+    run.catalog, run.catalog_digest = freeze_catalog(offered_tools(run))
+    return ["selection", "catalog", "catalog_digest"]
 
 
 def freeze_catalog(tools: Iterable[Tool]) -> tuple[dict[str, Any], str]:
@@ -31,20 +50,65 @@ def freeze_catalog(tools: Iterable[Tool]) -> tuple[dict[str, Any], str]:
     descriptors: list[Descriptor] = []
     entries: dict[str, Any] = {}
     for tool in tools:
-        descriptor = tool.spec.descriptor()
+        descriptor = tool.descriptor()
         descriptors.append(descriptor)
         entries[tool.spec.name] = {
             **descriptor.as_dict(),
             "title": tool.spec.title,
             "effect": tool.spec.effect.value,
-            "digest": tool.spec.digest,
+            "digest": tool.digest,
         }
     return {"tools": entries}, catalog_digest(descriptors)
 
 
-def resolve_tool(name: str, agent: Agent) -> Tool | None:
+def resolve_tool(name: str, agent: Agent, policy: DeploymentPolicy) -> Tool | None:
     """Return what a name stands for now, for this agent; None where it stands for nothing."""
-    own = BUILTIN_TOOLS.get(name)
-    if own is not None:
+    tool = BUILTIN_TOOLS.get(name) or packaged_tool(agent.pk, name)
+    return None if tool is None else pinned(tool, policy)
+
+
+def pinned(tool: Tool, policy: DeploymentPolicy) -> Tool:
+    """Return a tool with the arguments that the deployment sets itself."""
+    pins = policy.pins_of(tool.spec)
+    return replace(tool, pins=pins) if pins else tool
+
+
+def replace_tool(facts: Facts, tool: Tool) -> Facts:
+    """Return facts of the same place and people, about one tool that the agent holds."""
+    return replace(facts, tool_enabled=tool.enabled, granted_tools=frozenset({tool.spec.name}))
+
+
+def _held_tools(agent: Agent) -> list[Tool]:
+    own = list(BUILTIN_TOOLS.values())
+    if Capability.PACKAGES_CALL.value not in agent.ceiling:
         return own
-    return packaged_tools(agent.pk).get(name)
+    return own + list(packaged_tools(agent.pk).values())
+
+
+def _facts(run: Run, policy: DeploymentPolicy) -> Facts:
+    others = Participant.objects.filter(room_id=run.room_id, left_at=None).exclude(
+        user_id=run.member_id
+    )
+    return Facts(
+        member_active=run.member.is_active,
+        member_may_take_part=None,
+        member_permissions=capabilities_of(run.member),
+        agent_enabled=run.agent.enabled,
+        agent_ceiling=frozenset(run.agent.ceiling),
+        granted_tools=frozenset(),
+        in_catalog=None,
+        descriptor_digest_catalog=None,
+        descriptor_digest_now=None,
+        tool_enabled=None,
+        room_closed=None,
+        roster_is_actor_only=not others.exists(),
+        run_state_ok=None,
+        fence_ok=None,
+        stop_requested=None,
+        policy_tree=policy.tree,
+        run_ceiling=narrowing(run.ceiling),
+        run_selection=narrowing(run.selection),
+        member_choice=choice_of(
+            room_id=run.room_id, agent_id=run.agent_id, member_id=run.member_id
+        ),
+    )

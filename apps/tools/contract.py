@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from apps.accounts.models import User
 from apps.agents.models import Agent
 from apps.core.deadlines import Deadline
-from apps.domain.tooling import Specification, ToolFailure, ToolOk
+from apps.domain.pinning import Pins
+from apps.domain.tooling import (
+    Descriptor,
+    Specification,
+    ToolFailure,
+    ToolOk,
+    project_schema,
+)
+from apps.domain.tooling.features import Feature
+from apps.tools.features import feature_is_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +40,27 @@ Handler = Callable[[dict[str, Any], CallContext], ToolOk | ToolFailure]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A specification and the code that carries it out."""
+    """A specification, the code that carries it out, and what this deployment made of both."""
 
     spec: Specification
     handler: Handler
-    enabled: bool = True
+    feature: Feature | None = None
+    """The switch of the deployment that it hangs on, if any."""
+    pins: Pins = field(default_factory=Pins)
+    """The arguments that the deployment sets itself."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the deployment's switch is on."""
+        return self.feature is None or feature_is_on(self.feature)
+
+    @property
+    def digest(self) -> str:
+        """The digest of the whole contract, with what is pinned of it."""
+        return self.pins.digest_of(self.spec)
+
+    def descriptor(self) -> Descriptor:
+        """Return what a model sees of this tool; what is pinned it does not."""
+        spec = self.spec
+        schema = project_schema(spec.input_schema, without=self.pins.names)
+        return Descriptor(spec.name, spec.description, schema)

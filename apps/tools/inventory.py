@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from apps.domain.policy import approval_mode
+from apps.domain.policy import declared_mode
 from apps.domain.tooling import DeclaredEffect, RepeatPolicy, Specification
 from apps.tools.contract import Tool
 from apps.tools.registry import BUILTIN_TOOLS, THE_SET
@@ -30,7 +30,7 @@ _COLUMNS: Final = (
     ("guard", lambda spec: spec.guard.value),
     ("lands", lambda spec: spec.effect_domain.value),
     ("capability", lambda spec: spec.capability.value),
-    ("approval", lambda spec: approval_mode(spec).value),
+    ("approval", lambda spec: declared_mode(spec).value),
     ("rooms", lambda spec: spec.collaboration.value),
     ("time", lambda spec: f"{spec.timeout_s:g} s"),
 )

@@ -11,6 +11,7 @@ from django.db import connection
 from apps.core.correlation import current_correlation_id
 from apps.domain.manifests import parse_manifest
 from apps.domain.tooling import Reason, Specification, ToolFailure, ToolOk
+from apps.domain.tooling.features import Feature
 from apps.grants.selectors import granted_package_tools
 from apps.packages.errors import TreeMismatch
 from apps.packages.models import PackageTool, PackageVersion
@@ -40,9 +41,19 @@ def packaged_tools(agent_id: uuid.UUID) -> dict[str, Tool]:
     return {row.name: as_tool(row) for row in granted_package_tools(agent_id)}
 
 
+def packaged_tool(agent_id: uuid.UUID, name: str) -> Tool | None:
+    """Return one package tool that an agent holds now, or None."""
+    row = granted_package_tools(agent_id).filter(name=name).first()
+    return None if row is None else as_tool(row)
+
+
 def as_tool(row: PackageTool) -> Tool:
     """Turn an admitted tool into something that the boundary can judge and carry out."""
-    return Tool(spec=_specification(row.version_id, row.name), handler=_handler(row))
+    return Tool(
+        spec=_specification(row.version_id, row.name),
+        handler=_handler(row),
+        feature=Feature.PACKAGES,
+    )
 
 
 @functools.lru_cache(maxsize=512)
@@ -90,4 +101,4 @@ def _result(reply: ToolReply) -> ToolOk | ToolFailure:
     if reply.kind is ReplyKind.VALUE:
         return ToolOk(reply.value)
     said = f"{reply.error_type}: {reply.message}" if reply.error_type else reply.message
-    return ToolFailure(_REASONS[reply.kind], said)
+    return ToolFailure(_REASONS[reply.kind], said, exit_status=reply.exit_code)

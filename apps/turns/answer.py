@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from apps.domain.policy import may_ask
+from apps.approvals.wishes import asking_of_all
+from apps.domain.policy.modes import may_ask
 from apps.domain.streaming import ArgumentStream
 from apps.domain.tooling import MAX_ARGUMENT_CAP, CallState, Outcome
 from apps.domain.words import joined, storable
@@ -50,7 +51,10 @@ class Answer:
     def __init__(self, *, run: Run, step: int, tools: Iterable[Tool]) -> None:
         self.step = step
         self._run = run
-        self._tools = {tool.spec.name: tool for tool in tools}
+        offered = list(tools)
+        self._tools = {tool.spec.name: tool for tool in offered}
+        # Read once and now: nothing is asked of the database while the model speaks.
+        self._asking = asking_of_all(run, [tool.spec for tool in offered])
         self._text: list[str] = []
         self._size = 0
         self._calls: dict[int, ProposedCall] = {}
@@ -126,12 +130,15 @@ class Answer:
             ident = f"call-{self.step}-{index}"
         proposed = ProposedCall(proposal_id=ident, name=storable(name)[:MAX_ID])
         tool = self._tools.get(name)
-        if tool is None or tool.spec.previewed_argument is None or may_ask(tool.spec):
+        if tool is None or tool.spec.previewed_argument is None or self._may_ask(tool):
             return proposed
         proposed.reader = ArgumentStream(tool.spec.previewed_argument)
         proposed.preview = self._stream(f"call-{self._run.pk}-{self.step}-{index}", "artifact")
         proposed.preview.open({"tool": name})
         return proposed
+
+    def _may_ask(self, tool: Tool) -> bool:
+        return may_ask(tool.spec, self._asking[tool.spec.name])
 
     def _arguments(self, proposed: ProposedCall, text: str) -> None:
         proposed.size += len(text)

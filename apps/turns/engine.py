@@ -22,6 +22,7 @@ from apps.boundary.proposing import Proposal, propose
 from apps.boundary.services import close_waiting_calls
 from apps.boundary.workers import executor_name
 from apps.core.correlation import bind_correlation_id
+from apps.core.metrics import PROVIDER_FAILURES, count
 from apps.domain.tooling import CallState, Outcome
 from apps.rooms.services import publish_event
 from apps.runs.claims import claim_run, fenced, lock_call, release_claim
@@ -35,7 +36,7 @@ from apps.runs.services import (
     member_card,
     park_run,
 )
-from apps.tools.catalog import freeze_catalog, offered_tools
+from apps.tools.catalog import freeze, offered_tools
 from apps.turns.answer import Answer, listen
 from apps.turns.context import messages_for
 from apps.turns.listening import patiently
@@ -106,8 +107,7 @@ class _Turn:
             if self._is_over(run):
                 return False
             if run.catalog is None:
-                run.catalog, run.catalog_digest = freeze_catalog(offered_tools(run.agent))
-                run.save(update_fields=["catalog", "catalog_digest", "updated_at"])
+                run.save(update_fields=[*freeze(run), "updated_at"])
         return True
 
     def _is_over(self, run: Run) -> bool:
@@ -162,7 +162,7 @@ class _Turn:
             self._finish_failed(f"The turn took more than {MAX_STEPS} steps.")
             return False
         messages = messages_for(run)
-        answer = self._answer = Answer(run=run, step=step, tools=offered_tools(run.agent))
+        answer = self._answer = Answer(run=run, step=step, tools=offered_tools(run))
         # The model may take minutes: no connection is held while it speaks.
         connection.close()
         try:
@@ -248,6 +248,10 @@ class _Turn:
         """Put the run back for another try, or end it with one honest sentence."""
         with fenced(run_id=self._run_id, fence=self._fence) as run:
             run.provider_failures += 1
+            count(
+                PROVIDER_FAILURES,
+                kind="deterministic" if failure.deterministic else "transient",
+            )
             log.warning(
                 "provider_failed",
                 run=str(run.pk),

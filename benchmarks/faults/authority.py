@@ -26,7 +26,7 @@ from apps.rooms.services import close_room, invite, remove_participant
 from apps.runs.claims import claim_run, fenced, lock_call
 from apps.runs.models import Call, Run
 from apps.runs.services import finish_run, lock_seat, start_run
-from apps.tools.catalog import freeze_catalog, offered_tools
+from apps.tools.catalog import freeze
 from benchmarks.faults.world import EVERYTHING, Admitted, World, attempt
 from benchmarks.outside import READ, WRITE
 
@@ -310,8 +310,7 @@ def _claimed(world: World) -> tuple[Run, int]:
     if fence is None:
         raise Admitted("the run could not be claimed")
     run = Run.objects.select_related("agent").get(pk=started.run.pk)
-    run.catalog, run.catalog_digest = freeze_catalog(offered_tools(run.agent))
-    run.save(update_fields=["catalog", "catalog_digest"])
+    run.save(update_fields=freeze(run))
     return run, fence
 
 

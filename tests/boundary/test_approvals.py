@@ -291,9 +291,9 @@ def test_a_read_outside_runs_without_a_question_and_is_abandoned_when_silent(
         return ToolOk({"seen": arguments["to"]})
 
     offer(monkeypatch, outside_tool(look, name="look_up", effect=Effect.READ))
-    from apps.tools.catalog import freeze_catalog, offered_tools
+    from apps.tools.catalog import freeze
 
-    run.catalog, run.catalog_digest = freeze_catalog(offered_tools(run.agent))
+    freeze(run)
     run.save()
     waiting = crossed(run, "look_up", {"to": "anna"})
     assert isinstance(waiting, Waiting)

@@ -12,7 +12,7 @@ from apps.domain.manifests import (
     parse_manifest,
     tool_name_of,
 )
-from apps.domain.policy import may_ask
+from apps.domain.policy.modes import may_ask
 from apps.domain.tooling import Capability, CollaborationClass, Effect, Risk
 
 DEFINITION: dict[str, Any] = {

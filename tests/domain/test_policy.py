@@ -29,6 +29,7 @@ from apps.domain.tooling import (
     CollaborationClass,
     Effect,
     EffectDomain,
+    Family,
     Guard,
     Reason,
     RepeatPolicy,
@@ -64,8 +65,11 @@ OUTSIDE: dict[str, Any] = {
     "guard": Guard.EXTERNAL,
     "effect_domain": EffectDomain.EXTERNAL,
     "later": True,
+    "family": Family.PACKAGES,
+    "surface": "package",
 }
 OWN_WRITE = tool()
+SERVICE_WRITE = tool(**{**OUTSIDE, "family": Family.KAIZEN})
 OWN_READ = tool(**READS)
 PRIVATE_READ = tool(**{**READS, "collaboration": CollaborationClass.ACTOR_PRIVATE_READ})
 PACKAGE_WRITE = tool(**OUTSIDE)
@@ -107,7 +111,8 @@ FACTS = Facts(
         (OWN_WRITE, ApprovalMode.WRITE_GUARD),
         (OWN_READ, ApprovalMode.PASS),
         (PRIVATE_READ, ApprovalMode.PASS),
-        (PACKAGE_WRITE, ApprovalMode.ASK_EVERY_TIME),
+        (PACKAGE_WRITE, ApprovalMode.ASK_FIRST_TIME),
+        (SERVICE_WRITE, ApprovalMode.ASK_EVERY_TIME),
         (PACKAGE_READ, ApprovalMode.PASS),
         (ISOLATED, ApprovalMode.LEASE),
         (SENSITIVE, ApprovalMode.ASK_EVERY_TIME),
@@ -116,10 +121,10 @@ FACTS = Facts(
 def test_the_guard_decides_what_stands_before_an_effect(
     spec: Specification, mode: ApprovalMode
 ) -> None:
-    assert approval_mode(spec) is mode
-    assert may_ask(spec) is (mode is ApprovalMode.ASK_EVERY_TIME)
+    assert approval_mode(spec).mode is mode
+    assert may_ask(spec) is mode.asks
     verdict = decide(spec, FACTS)
-    if mode is ApprovalMode.ASK_EVERY_TIME:
+    if mode.asks:
         assert isinstance(verdict, Ask)
         assert verdict.rule == "somebody_said_yes"
         yes = decide(spec, replace(FACTS, approval=ReceiptState.APPROVED))
@@ -168,6 +173,8 @@ def test_the_guard_decides_what_stands_before_an_effect(
         ({"approval": ReceiptState.EXPIRED}, "receipt_is_alive", Reason.APPROVAL_EXPIRED),
         ({"approval": ReceiptState.SPENT}, "receipt_is_alive", Reason.RECEIPT_SPENT),
         ({"approval": ReceiptState.FOREIGN}, "receipt_is_alive", Reason.APPROVAL_DENIED),
+        ({"same_failure": "not_found"}, "did_not_just_fail", Reason.REPEATED_FAILURE),
+        ({"cut_off": True}, "tool_is_able", Reason.TOOL_CUT_OFF),
     ],
 )
 def test_each_rule_refuses_in_its_own_name(
@@ -178,7 +185,7 @@ def test_each_rule_refuses_in_its_own_name(
     assert (verdict.rule, verdict.reason) == (rule, reason)
 
 
-MAY_BE_ABSENT = {"approval", "repeat_of", "roster_is_actor_only"}
+MAY_BE_ABSENT = {"approval", "seconded", "repeat_of", "roster_is_actor_only", "same_failure"}
 
 
 @pytest.mark.parametrize("name", [f.name for f in fields(Facts) if f.name not in MAY_BE_ABSENT])
@@ -212,6 +219,16 @@ def test_a_redundant_write_hands_back_the_earlier_one() -> None:
     assert isinstance(
         decide(ONCE, replace(FACTS, repeat_of="7", agent_ceiling=frozenset())), Refuse
     )
+
+
+@pytest.mark.parametrize(
+    "lesson", [{"repeat_of": "7"}, {"same_failure": "conflict"}, {"cut_off": True}]
+)
+def test_what_a_person_confirmed_is_done_whatever_earlier_calls_taught(
+    lesson: dict[str, Any],
+) -> None:
+    approved = replace(FACTS, approval=ReceiptState.APPROVED, **lesson)
+    assert isinstance(decide(ONCE, approved), Admit)
 
 
 def test_a_pending_question_keeps_asking_even_where_none_was_needed() -> None:
@@ -263,6 +280,8 @@ facts_of = st.builds(
     member_choice=st.sampled_from([Narrowing(), Narrowing(frozenset({"tool"})), NOTHING, None]),
     approval=st.none() | st.sampled_from(list(ReceiptState)),
     repeat_of=st.none() | st.just("7"),
+    same_failure=st.none() | st.just("conflict"),
+    cut_off=yes_no_unknown,
 )
 
 

@@ -56,6 +56,28 @@ def outside_tool(
     return Tool(spec, handler)
 
 
+def own_tool(
+    handler: Handler, *, name: str = "own", effect: Effect = Effect.READ, **words: Any
+) -> Tool:
+    """A tool of ours, which is carried out within the transaction that settles it."""
+    reads = effect is Effect.READ
+    spec = specify(
+        name=name,
+        title=name.capitalize(),
+        description="Do something with what is ours.",
+        input_schema={"type": "object", "properties": {"n": {"type": "integer"}}},
+        effect=effect,
+        capability=Capability.ARTIFACTS_READ if reads else Capability.ARTIFACTS_WRITE,
+        guard=Guard.MEMBER_STORE,
+        effect_domain=EffectDomain.OURS,
+        collaboration=(
+            CollaborationClass.ACTOR_BOUND_READ if reads else CollaborationClass.ACTOR_BOUND_WRITE
+        ),
+        **words,
+    )
+    return Tool(spec, handler)
+
+
 class Letters:
     """The letters that were really sent, one line each in a file."""
 

@@ -20,7 +20,7 @@ from apps.rooms.services import create_room, invite
 from apps.runs.claims import claim_run, fenced, lock_call
 from apps.runs.models import Run
 from apps.runs.services import add_seat, lock_seat, start_run
-from apps.tools.catalog import freeze_catalog, offered_tools
+from apps.tools.catalog import freeze
 
 _numbers = itertools.count(1)
 EVERYTHING = [capability.value for capability in Capability]
@@ -70,7 +70,7 @@ def claimed_run(room: Room, agent: Agent, member: User) -> Run:
     run = make_run(room, agent, member)
     assert claim_run(run_id=run.pk, worker="test") == 1
     run = Run.objects.select_related("agent", "member", "room").get(pk=run.pk)
-    run.catalog, run.catalog_digest = freeze_catalog(offered_tools(agent))
+    freeze(run)
     run.save()
     return run
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from apps.domain.policy import ApprovalMode, approval_mode
+from apps.domain.policy import ApprovalMode, declared_mode
 from apps.domain.tooling import Effect, EffectDomain, EffectKind, Guard, NameTaken, NotInTheSet
 from apps.tools.registry import (
     AGENT_LOOP_TOOL_NAMES,
@@ -113,7 +113,7 @@ def test_our_own_tools_commit_with_their_settlement_and_ask_nobody(name: str) ->
     assert spec.guard is Guard.MEMBER_STORE
     assert spec.effect_domain is EffectDomain.OURS
     assert not spec.later
-    assert approval_mode(spec) is not ApprovalMode.ASK_EVERY_TIME
+    assert declared_mode(spec) is not ApprovalMode.ASK_EVERY_TIME
 
 
 def test_only_a_create_is_previewed() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from apps.approvals import services as ledger
 from apps.boundary.crossing import Crossing, Waiting
 from apps.core.queue import ring
+from apps.domain.policy import Ask
 from apps.domain.tooling import CallState
 from apps.rooms.services import publish_event
 from apps.runs.services import actor_of, keep_call, member_card
@@ -12,7 +13,7 @@ from apps.runs.services import actor_of, keep_call, member_card
 EXECUTE_TASK = "boundary.execute_call"
 
 
-def ask(crossing: Crossing, *, why: str) -> Waiting:
+def ask(crossing: Crossing, question: Ask) -> Waiting:
     """Ask the member for whom the run works about exactly this call.
 
     The room learns the tool and who decides; only that person can fetch the arguments.
@@ -21,7 +22,15 @@ def ask(crossing: Crossing, *, why: str) -> Waiting:
     call.state = CallState.WAITING.value
     call.needs_receipt = True
     keep_call(call, "state", "needs_receipt")
-    request = ledger.ask(call=call, decider=run.member, why=why)
+    request = ledger.ask(
+        call=call,
+        decider=run.member,
+        why=question.why,
+        mode=question.mode,
+        second=question.second,
+        may_remember=question.may_remember,
+        expires_after_s=question.expires_after_s,
+    )
     publish_event(
         room_id=run.room_id,
         kind="approval.requested",
@@ -33,6 +42,7 @@ def ask(crossing: Crossing, *, why: str) -> Waiting:
             "tool": call.tool,
             "title": call.title,
             "decider": member_card(run.member),
+            "second": request.second,
             "expires_at": request.expires_at.isoformat(),
         },
     )

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from apps.approvals import services as ledger
 from apps.boundary.crossing import Crossing
+from apps.domain.policy import Waived
 from apps.domain.tooling import CallState, Effect
 from apps.rooms.services import publish_event
 from apps.runs.errors import AlreadySettled
@@ -24,11 +25,14 @@ EXECUTOR_SECONDS = 15
 """An executor renews its hold three times within this; after it, the call's end is unknown."""
 
 
-def consume(crossing: Crossing, *, executor: str) -> Call:
+def consume(crossing: Crossing, *, executor: str, waived: Waived = Waived.NOT) -> Call:
     """Spend what has to be spent and dispatch the call to this executor, before any effect."""
     run, call = crossing.run, crossing.call
     if call.needs_receipt:
         ledger.spend_receipt(call=call, actor=run.member)
+    elif waived is not Waived.NOT:
+        keep_call(call)
+        ledger.waive(call=call, actor=run.member, kind=waived)
     now = timezone.now()
     changes: dict[str, Any] = {
         "state": CallState.DISPATCHED.value,

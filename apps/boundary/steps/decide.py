@@ -8,10 +8,20 @@ from __future__ import annotations
 
 from apps.accounts.capabilities import capabilities_of
 from apps.approvals.models import ApprovalRequest, Receipt
+from apps.approvals.wishes import asking_of
 from apps.boundary.crossing import Crossing
 from apps.boundary.standing import Standing, read_standing
 from apps.domain.canonical import digest
-from apps.domain.policy import Facts, ReceiptState, Refuse, Verdict, decide, needs_grant
+from apps.domain.lessons import Lessons
+from apps.domain.policy import (
+    Facts,
+    ReceiptState,
+    Refuse,
+    Second,
+    Verdict,
+    decide,
+    needs_grant,
+)
 from apps.domain.tooling import (
     CallState,
     Outcome,
@@ -19,8 +29,18 @@ from apps.domain.tooling import (
     RepeatPolicy,
     Specification,
 )
+from apps.grants.selectors import narrowing
 from apps.runs.bodies import arguments_of
 from apps.runs.models import Call, Run
+from apps.tools.contract import Tool
+
+_CLOSED = {
+    ApprovalRequest.State.PENDING: ReceiptState.PENDING,
+    ApprovalRequest.State.DENIED: ReceiptState.DENIED,
+    ApprovalRequest.State.REPLACED: ReceiptState.DENIED,
+    ApprovalRequest.State.EXPIRED: ReceiptState.EXPIRED,
+    ApprovalRequest.State.WITHDRAWN: ReceiptState.EXPIRED,
+}
 
 
 def judge(crossing: Crossing) -> Verdict:
@@ -32,11 +52,17 @@ def judge(crossing: Crossing) -> Verdict:
             rule="tool_is_in_catalog",
         )
     standing = crossing.standing or read_standing(run_id=crossing.run.pk, tool=crossing.call.tool)
-    return decide(crossing.tool.spec, _facts(crossing, crossing.tool.spec, standing))
+    return decide(crossing.tool.spec, facts_of(crossing.call, crossing.tool, standing))
 
 
-def _facts(crossing: Crossing, spec: Specification, standing: Standing) -> Facts:
-    run, call = standing.run, crossing.call
+def facts_of(call: Call, tool: Tool, standing: Standing) -> Facts:
+    """Return everything that the policy is asked with, about a call of this tool as things stand.
+
+    There is one such place, so whoever explains a decision speaks of the same facts.
+    """
+    run, spec = standing.run, tool.spec
+    approval, seconded = _approval(call)
+    lessons = Lessons.of(run.lessons)
     return Facts(
         member_active=run.member.is_active,
         member_may_take_part=run.member.is_active and standing.may_take_part,
@@ -47,39 +73,46 @@ def _facts(crossing: Crossing, spec: Specification, standing: Standing) -> Facts
         granted_tools=frozenset({spec.name}) if needs_grant(spec) else frozenset(),
         in_catalog=standing.catalog_digest is not None,
         descriptor_digest_catalog=standing.catalog_digest,
-        descriptor_digest_now=spec.digest,
-        tool_enabled=crossing.tool is not None and crossing.tool.enabled,
+        descriptor_digest_now=tool.digest,
+        tool_enabled=tool.enabled,
         room_closed=run.room.closed_at is not None,
         roster_is_actor_only=not standing.others_in_room,
         run_state_ok=run.state != Run.State.FINISHED,
         # The lock was taken through the fence, or the call has its own executor's claim.
         fence_ok=True,
         stop_requested=run.stop_requested_at is not None,
-        approval=_approval(call),
+        policy_tree=standing.policy.tree,
+        run_ceiling=narrowing(run.ceiling),
+        run_selection=narrowing(run.selection),
+        member_choice=standing.member_choice,
+        asking=asking_of(run, call, spec, standing.asking),
+        approval=approval,
+        seconded=seconded,
         repeat_of=_earlier_success(call, spec),
+        same_failure=lessons.same_failure(call.tool, call.arguments_digest, step=call.step),
+        cut_off=lessons.cuts_off(call.tool),
     )
 
 
-def _approval(call: Call) -> ReceiptState | None:
+def _approval(call: Call) -> tuple[ReceiptState | None, Second]:
+    """Return what became of the question about this call, and which second yes it holds."""
     if not call.needs_receipt:
-        return None
-    request = ApprovalRequest.objects.filter(call=call).first()
+        return None, Second.NOBODY
+    request = ApprovalRequest.objects.select_related("receipt").filter(call=call).first()
     if request is None:
-        return None
+        return None, Second.NOBODY
     if request.state == ApprovalRequest.State.APPROVED:
-        receipt = Receipt.objects.filter(call=call).first()
+        receipt: Receipt | None = getattr(request, "receipt", None)
         if receipt is None or receipt.arguments_digest != call.arguments_digest:
-            return ReceiptState.FOREIGN
+            return ReceiptState.FOREIGN, Second.NOBODY
         if digest(arguments_of(call)) != call.arguments_digest:
             # What would be executed is not what the digest in the row says, nor what was shown.
-            return ReceiptState.FOREIGN
-        return ReceiptState.APPROVED if receipt.spent_at is None else ReceiptState.SPENT
-    return {
-        ApprovalRequest.State.PENDING: ReceiptState.PENDING,
-        ApprovalRequest.State.DENIED: ReceiptState.DENIED,
-        ApprovalRequest.State.EXPIRED: ReceiptState.EXPIRED,
-        ApprovalRequest.State.WITHDRAWN: ReceiptState.EXPIRED,
-    }[ApprovalRequest.State(request.state)]
+            return ReceiptState.FOREIGN, Second.NOBODY
+        if receipt.spent_at is not None:
+            return ReceiptState.SPENT, Second.NOBODY
+        seconded = receipt.seconded_by_id is not None
+        return ReceiptState.APPROVED, Second(request.second) if seconded else Second.NOBODY
+    return _CLOSED[ApprovalRequest.State(request.state)], Second.NOBODY
 
 
 def _earlier_success(call: Call, spec: Specification) -> str | None:

@@ -2,23 +2,32 @@
 
 An anticipated failure is returned by the tool. What it raises is settled here: a read becomes an
 error that the turn can go on from; a write of our own was rolled back, so nothing was saved; a
-write outside of us that raised has an unknown end, which is said and never retried.
+write outside of us that raised has an unknown end, which is said and never retried. And a result
+that itself reports a failure is one, whoever handed it back as a success.
 """
 
 from __future__ import annotations
 
+import json
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import redis
 import structlog
+from django.db import DatabaseError
 
 from apps.boundary.crossing import Executed
 from apps.core.deadlines import Deadline
-from apps.domain.redaction import redact_text
+from apps.core.statements import OutOfTime, bounded, was_cancelled
+from apps.domain.failures import reported_failure
+from apps.domain.projection import bound, declared_only
+from apps.domain.redaction import redact, redact_text
 from apps.domain.tooling import (
     Effect,
     EffectDomain,
+    FaultDomain,
     Outcome,
     Reason,
     Specification,
@@ -26,13 +35,31 @@ from apps.domain.tooling import (
     ToolOk,
 )
 from apps.rooms.services import room_last
+from apps.runs.errors import AlreadySettled, RunOver, StaleFence
 from apps.runs.models import Call, Run
 from apps.tools.contract import CallContext, Tool
 
 log = structlog.get_logger(__name__)
 
 MAX_CHAIN = 2_000
-"""Characters of a failure's chain in the log; its end says most."""
+"""Bytes of a failure's chain in the log; its end says most."""
+MAX_RAISED = 300
+"""Characters of what a read raised that the model gets to read."""
+MAX_REPORTED = 1_500
+"""Characters of a body that reports a failure."""
+
+# Their words name hosts, statements and values of ours.
+_INFRASTRUCTURE = (DatabaseError, OSError, redis.RedisError)
+# These say that the turn itself is over or not this worker's any more; nothing settles them.
+_LIFECYCLE = (StaleFence, RunOver, AlreadySettled)
+
+
+class _Undone(Exception):
+    """A failure of our own that saved nothing: carried out of the savepoint, which undoes it."""
+
+    def __init__(self, executed: Executed) -> None:
+        super().__init__()
+        self.executed = executed
 
 
 def execute(
@@ -55,55 +82,124 @@ def execute(
     )
     try:
         if tool.spec.effect_domain is EffectDomain.OURS:
-            # Effect and settlement commit together; what raises is rolled back to here.
-            with room_last():
-                result = tool.handler(arguments, context)
+            executed = _ours(tool, arguments, context)
         else:
-            result = tool.handler(arguments, context)
+            executed = _returned(tool.spec, tool.handler(arguments, context))
+    except _LIFECYCLE:
+        raise
     except Exception as raised:  # noqa: BLE001 - a handler may raise anything, and each is settled
-        return _raised(tool.spec, call, raised)
-    return _returned(tool.spec, result)
+        return _raised(tool.spec, call, raised, stopped=cancelled())
+    _log_failure(tool.spec, call, executed)
+    return executed
+
+
+def _ours(tool: Tool, arguments: dict[str, Any], context: CallContext) -> Executed:
+    """Run a handler of our own domain: its effect commits with its settlement, or not at all."""
+    try:
+        with bounded(context.deadline), room_last():
+            executed = _returned(tool.spec, tool.handler(arguments, context))
+            failure = executed.failure
+            if failure is not None and not failure.saved:
+                raise _Undone(executed)
+    except _Undone as undone:
+        return undone.executed
+    return executed
 
 
 def _returned(spec: Specification, result: ToolOk | ToolFailure) -> Executed:
-    if isinstance(result, ToolOk):
-        errors = spec.output_errors(result.value)
-        if not errors:
-            return Executed(Outcome.OK, result)
-        said = f"The tool answered something that its contract does not allow. {errors[0]}"
-        if spec.effect is not Effect.READ:
-            said += " What it was asked to do may have been done all the same."
-        return Executed(Outcome.ERROR, ToolFailure(Reason.CONTRACT_ERROR, said))
-    outcomes = {Reason.TIMEOUT: Outcome.TIMEOUT, Reason.CANCELLED: Outcome.STOPPED}
-    return Executed(outcomes.get(result.reason, Outcome.ERROR), result)
-
-
-def _raised(spec: Specification, call: Call, raised: Exception) -> Executed:
-    log.warning(
-        "tool_raised",
-        tool=spec.name,
-        call=str(call.pk),
-        error=type(raised).__name__,
-        chain=_chain(raised),
-    )
-    kind = type(raised).__name__
-    if spec.effect is Effect.READ:
-        said = (
-            f"The tool failed inside ({kind}, reference {call.pk})."
-            " It only reads, so it may be called again."
-        )
-        return Executed(Outcome.RAISED, ToolFailure(Reason.EXECUTION_ERROR, said, retryable=True))
+    if isinstance(result, ToolFailure):
+        outcomes = {Reason.TIMEOUT: Outcome.TIMEOUT, Reason.CANCELLED: Outcome.STOPPED}
+        return Executed(outcomes.get(result.reason, Outcome.ERROR), _honest(spec, result))
+    if member := reported_failure(result.value):
+        return Executed(Outcome.ERROR, _reported(spec, result, member))
+    errors = spec.output_errors(result.value)
+    if not errors:
+        return Executed(Outcome.OK, result)
+    said = f"The tool answered something that its contract does not allow. {errors[0]}"
     if spec.effect_domain is EffectDomain.OURS:
-        said = f"The tool failed inside ({kind}, reference {call.pk}). Nothing was saved."
-        return Executed(Outcome.RAISED, ToolFailure(Reason.EXECUTION_ERROR, said))
+        return Executed(Outcome.ERROR, ToolFailure(Reason.CONTRACT_ERROR, f"{said}{_NOTHING}"))
+    if spec.effect is not Effect.READ:
+        said += " What it was asked to do may have been done all the same."
+    return Executed(Outcome.ERROR, ToolFailure(Reason.CONTRACT_ERROR, said, saved=result.artifacts))
+
+
+_NOTHING = " Nothing was saved."
+
+
+def _honest(spec: Specification, failure: ToolFailure) -> ToolFailure:
+    """A failed write may be tried again only where its declaration says that this is safe."""
+    if failure.retryable and spec.effect is not Effect.READ and not spec.retry_safe:
+        return replace(failure, retryable=False)
+    return failure
+
+
+def _reported(spec: Specification, result: ToolOk, member: str) -> ToolFailure:
+    """Return the failure that a body reports, with what it says of it."""
+    body = bound(redact(declared_only(result.value, spec.output_schema)), max_chars=MAX_REPORTED)
+    said = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return ToolFailure(
+        Reason.REPORTED_FAILURE,
+        f"The tool's own answer reports a failure ({member[:60]}): {said}",
+        saved=result.artifacts,
+    )
+
+
+def _raised(spec: Specification, call: Call, raised: Exception, *, stopped: bool) -> Executed:
+    kind = type(raised).__name__
+    log.warning("tool_raised", tool=spec.name, call=str(call.pk), error=kind, chain=_chain(raised))
+    where = f"({kind}, reference {call.pk})"
+    ours = spec.effect_domain is EffectDomain.OURS
+    if ours and (isinstance(raised, OutOfTime) or was_cancelled(raised)):
+        said = f"The tool did not finish within {spec.timeout_s:g} s.{_NOTHING}"
+        return Executed(Outcome.TIMEOUT, ToolFailure(Reason.TIMEOUT, said), said)
+    if spec.effect is Effect.READ and stopped:
+        said = "The call was cancelled before the tool had answered."
+        return Executed(Outcome.STOPPED, ToolFailure(Reason.CANCELLED, said), said)
+    if spec.effect is Effect.READ:
+        ours_to_say = f"The tool failed inside {where}. It only reads, so it may be called again."
+        said = f"{ours_to_say} It said: {_words(raised)}" if _words(raised) else ours_to_say
+        failure = ToolFailure(Reason.EXECUTION_ERROR, said, retryable=True, domain=_whose(raised))
+        return Executed(Outcome.RAISED, failure, ours_to_say)
+    if ours:
+        said = f"The tool failed inside {where}.{_NOTHING}"
+        failure = ToolFailure(Reason.EXECUTION_ERROR, said, domain=_whose(raised))
+        return Executed(Outcome.RAISED, failure, said)
     said = (
-        f"The tool failed inside ({kind}, reference {call.pk})."
+        f"The tool failed inside {where}."
         " Whether it changed anything is unknown; look before trying again."
     )
-    return Executed(Outcome.AMBIGUOUS, ToolFailure(Reason.OUTCOME_UNKNOWN, said))
+    failure = ToolFailure(Reason.OUTCOME_UNKNOWN, said, domain=_whose(raised))
+    return Executed(Outcome.AMBIGUOUS, failure, said)
+
+
+def _whose(raised: Exception) -> FaultDomain:
+    return FaultDomain.DEPENDENCY if isinstance(raised, _INFRASTRUCTURE) else FaultDomain.TOOL
+
+
+def _words(raised: Exception) -> str:
+    """Return what a read's exception says, where its words are the tool's and not a store's."""
+    if isinstance(raised, _INFRASTRUCTURE):
+        return ""
+    return redact_text(" ".join(str(raised).split()))[:MAX_RAISED]
+
+
+def _log_failure(spec: Specification, call: Call, executed: Executed) -> None:
+    """Log a failed result once, and never its text: that may quote whatever the tool was given."""
+    failure = executed.failure
+    if failure is None:
+        return
+    log.info(
+        "tool_failed",
+        tool=spec.name,
+        call=str(call.pk),
+        outcome=executed.outcome.value,
+        reason=failure.reason.value,
+        exit_status=failure.exit_status,
+        domain=failure.fault.value,
+    )
 
 
 def _chain(raised: Exception) -> str:
     """Return where it failed for whoever runs Kaizen: redacted, bounded, without local values."""
     told = redact_text("".join(traceback.format_exception(raised)))
-    return told[-MAX_CHAIN:]
+    return told.encode("utf-8", "replace")[-MAX_CHAIN:].decode("utf-8", "ignore")

@@ -6,7 +6,7 @@ from typing import Any
 
 from apps.boundary.crossing import Executed
 from apps.domain import projection
-from apps.domain.tooling import Reason, Specification, usual_domain
+from apps.domain.tooling import FaultDomain, Reason, Specification, usual_domain
 
 
 def project(executed: Executed, spec: Specification) -> dict[str, Any]:
@@ -17,12 +17,20 @@ def project(executed: Executed, spec: Specification) -> dict[str, Any]:
     }
 
 
-def unexecuted(*, outcome: str, reason: Reason, message: str) -> dict[str, Any]:
+def unexecuted(
+    *,
+    outcome: str,
+    reason: Reason,
+    message: str,
+    fault: FaultDomain | None = None,
+    retryable: bool = False,
+) -> dict[str, Any]:
     """Return what a model is told of a call whose tool never ran."""
     return {
         "outcome": outcome,
         "status": "error",
         "reason": reason.value,
         "message": message[:700],
-        "fault": usual_domain(reason).value,
+        "retryable": retryable,
+        "fault": (fault or usual_domain(reason)).value,
     }

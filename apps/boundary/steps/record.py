@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from apps.audit.services import record as write_audit
 from apps.boundary.crossing import Crossing, Settled
-from apps.domain.tooling import Outcome
+from apps.core.metrics import count_call
+from apps.domain.lessons import Ended, Lessons
+from apps.domain.tooling import Outcome, Reason, ToolFailure, usual_domain
 from apps.rooms.services import publish_event
-from apps.runs.models import Call
+from apps.runs.models import Call, Run
 from apps.runs.services import actor_of, settle_call, wake
 
 
@@ -20,6 +23,7 @@ def record(
     rule: str,
     projection: dict[str, Any],
     explanation: str = "",
+    failure: ToolFailure | None = None,
 ) -> Settled:
     """Settle a call for good. Run and call are locked; the room's event comes last.
 
@@ -27,6 +31,7 @@ def record(
     says of its failure may hold what it was given, and goes to the model and its member alone.
     """
     run = crossing.run
+    domain = _domain(reason, failure)
     call = settle_call(
         run=run,
         call=crossing.call,
@@ -34,7 +39,10 @@ def record(
         reason=reason,
         rule=rule,
         projection=projection,
+        domain=domain,
+        non_substitutable=failure is not None and failure.non_substitutable,
     )
+    _learn(run, call, failure)
     write_audit(
         actor=run.member,
         action="call.settled",
@@ -46,6 +54,7 @@ def record(
             "agent": run.agent.slug,
             "run": str(run.pk),
             "reason": reason,
+            "domain": domain,
             "rule": call.rule,
         },
     )
@@ -66,13 +75,60 @@ def record(
         },
     )
     wake(run=run)
+    _count(call)
     return Settled(call)
 
 
+def _domain(reason: str, failure: ToolFailure | None) -> str:
+    if failure is not None:
+        return failure.fault.value
+    return usual_domain(Reason(reason)).value if reason else ""
+
+
+def _learn(run: Run, call: Call, failure: ToolFailure | None) -> None:
+    """Keep with the run what this end teaches; mostly that is nothing, and costs nothing."""
+    lessons = Lessons.of(run.lessons)
+    learned = lessons.after(
+        Ended(
+            tool=call.tool,
+            digest=call.arguments_digest,
+            step=call.step,
+            outcome=Outcome(call.outcome),
+            reason=call.reason,
+            fault=failure.fault if failure is not None else None,
+            retryable=failure is not None and failure.retryable,
+        )
+    )
+    if learned != lessons:
+        run.lessons = learned.as_json()
+        Run.objects.filter(pk=run.pk).update(lessons=run.lessons)
+
+
+def _count(call: Call) -> None:
+    waited = _between(call.created_at, call.settled_at)
+    count_call(
+        tool=call.tool,
+        # A name that stood for nothing when it was proposed has no effect either.
+        known=bool(call.effect),
+        capability=call.capability,
+        outcome=call.outcome,
+        reason=call.reason,
+        domain=call.domain,
+        seconds=waited,
+        execution_seconds=_between(call.dispatched_at, call.settled_at),
+    )
+
+
 def _milliseconds(call: Call) -> int | None:
-    if call.dispatched_at is None or call.settled_at is None:
+    seconds = _between(call.dispatched_at, call.settled_at)
+    return None if seconds is None else int(seconds * 1000)
+
+
+def _between(begin: datetime | None, end: datetime | None) -> float | None:
+    if begin is None or end is None:
         return None
-    return int((call.settled_at - call.dispatched_at).total_seconds() * 1000)
+    # Two machines' clocks may differ by a little.
+    return max(0.0, (end - begin).total_seconds())
 
 
 def _artifact(projection: dict[str, Any]) -> dict[str, Any] | None:
@@ -80,4 +136,5 @@ def _artifact(projection: dict[str, Any]) -> dict[str, Any] | None:
     if not saved:
         return None
     ident, _, version = str(saved[0]).partition(":")
-    return {"id": ident, "version": int(version)}
+    # A program may name files that it saved, which are no versions.
+    return {"id": ident, "version": int(version)} if version.isdecimal() else None

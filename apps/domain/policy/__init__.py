@@ -5,9 +5,33 @@ that nobody could establish is `None`, and an unknown is always a refusal. Facts
 `facts.py`, rules to `rules.py`, in their place; what asks and what passes is in `modes.py`.
 """
 
-from apps.domain.policy.explain import Answer, Explanation, Finding, decide, explain
+from apps.domain.policy.explain import (
+    OFFERING,
+    Answer,
+    Explanation,
+    Finding,
+    decide,
+    explain,
+    may_be_offered,
+)
 from apps.domain.policy.facts import Facts, Narrowing, ReceiptState
-from apps.domain.policy.modes import ApprovalMode, approval_mode, may_ask
+from apps.domain.policy.modes import (
+    ApprovalMode,
+    Asking,
+    AskPolicy,
+    AskRule,
+    Floor,
+    MemberMode,
+    Resolved,
+    Scope,
+    Second,
+    Waived,
+    approval_mode,
+    ask_policy,
+    asks_unattended,
+    declared_mode,
+    may_ask,
+)
 from apps.domain.policy.rules import RULES, Rule, needs_grant
 from apps.domain.policy.tree import (
     OPEN_FAMILIES,
@@ -25,6 +49,7 @@ from apps.domain.policy.tree import (
 from apps.domain.policy.verdicts import Admit, Ask, Refuse, Repeat, Verdict
 
 __all__ = [
+    "OFFERING",
     "OPEN_FAMILIES",
     "ROOT",
     "RULES",
@@ -32,10 +57,15 @@ __all__ = [
     "Answer",
     "ApprovalMode",
     "Ask",
+    "AskPolicy",
+    "AskRule",
+    "Asking",
     "Explanation",
     "Facts",
     "Finding",
+    "Floor",
     "Level",
+    "MemberMode",
     "Narrowing",
     "NodeState",
     "Path",
@@ -43,15 +73,23 @@ __all__ = [
     "ReceiptState",
     "Refuse",
     "Repeat",
+    "Resolved",
     "Rule",
+    "Scope",
+    "Second",
     "Standing",
     "Verdict",
+    "Waived",
     "Why",
     "approval_mode",
+    "ask_policy",
+    "asks_unattended",
     "decide",
+    "declared_mode",
     "explain",
     "level_of",
     "may_ask",
+    "may_be_offered",
     "needs_grant",
     "node_words",
     "path_of",

@@ -2,13 +2,29 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
-from apps.domain.policy.facts import Facts
-from apps.domain.policy.modes import approval_mode
+from apps.domain.policy.facts import Facts, ReceiptState
+from apps.domain.policy.modes import Waived, approval_mode
 from apps.domain.policy.rules import RULES, Rule
 from apps.domain.policy.verdicts import Admit, Ask, Refuse, Repeat, Verdict
 from apps.domain.tooling.specification import Specification
 from apps.domain.tooling.words import Reason
+
+# The rules that a catalog applies when it is put together, each in its own name.
+OFFERING: Final = frozenset(
+    {
+        "tool_is_enabled",
+        "policy_tree_allows",
+        "agent_ceiling_covers",
+        "run_ceiling_covers",
+        "agent_was_granted",
+        "run_selection_holds",
+        "member_choice_holds",
+        "member_permissions_cover",
+        "room_admits",
+    }
+)
 
 
 class Finding(StrEnum):
@@ -50,13 +66,28 @@ def decide(spec: Specification, facts: Facts) -> Verdict:
         verdict = rule.ask(spec, facts, rule.name)
         if verdict is not None:
             return verdict
-    return Admit(approval_mode(spec), "nothing_refuses")
+    resolved = approval_mode(spec, facts.asking)
+    # A yes that was given is a receipt, whatever would pass without one.
+    waived = Waived.NOT if facts.approval is ReceiptState.APPROVED else resolved.waived
+    return Admit(resolved.mode, "nothing_refuses", waived)
 
 
 def explain(spec: Specification, facts: Facts) -> Explanation:
     """Ask every rule, also those after the one that decides."""
     answers = tuple(_answer(rule, rule.ask(spec, facts, rule.name)) for rule in RULES)
     return Explanation(verdict=decide(spec, facts), answers=answers)
+
+
+def may_be_offered(spec: Specification, facts: Facts) -> bool:
+    """Tell whether a catalog may hold a tool: whatever of it would be refused anyway stays out.
+
+    Only rules that speak of the tool itself are asked. Every call is judged again by all of them.
+    """
+    return not any(
+        isinstance(rule.ask(spec, facts, rule.name), Refuse)
+        for rule in RULES
+        if rule.name in OFFERING
+    )
 
 
 def _answer(rule: Rule, verdict: Verdict | None) -> Answer:

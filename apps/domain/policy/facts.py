@@ -7,6 +7,7 @@ added later has a default under which nothing more is allowed than before.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from apps.domain.policy.modes import Asking, Second
 from apps.domain.policy.tree import PolicyTree
 from apps.domain.tooling.words import Capability
 
@@ -64,6 +65,14 @@ class Facts:
     run_selection: Narrowing | None = field(default_factory=Narrowing)
     # What the member keeps of this agent's tools in this room now.
     member_choice: Narrowing | None = field(default_factory=Narrowing)
+    # What the member wants, what the rules ask for, and what was allowed before.
+    asking: Asking | None = field(default_factory=Asking)
     approval: ReceiptState | None = None
+    # Under which rule somebody gave the second yes that this call's receipt holds.
+    seconded: Second = Second.NOBODY
     # The id of an earlier identical write of this turn that succeeded and was answered.
     repeat_of: str | None = None
+    # The reason why exactly this call just failed, where nothing has succeeded since.
+    same_failure: str | None = None
+    # The tool has failed too many different requests of this turn.
+    cut_off: bool | None = False

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from apps.domain.policy.facts import Facts, Narrowing, ReceiptState
-from apps.domain.policy.modes import ApprovalMode, approval_mode
+from apps.domain.policy.modes import Resolved, Waived, approval_mode, satisfies
 from apps.domain.policy.tree import Why, node_words, path_of
 from apps.domain.policy.verdicts import Ask, Refuse, Repeat, Verdict
 from apps.domain.tooling.specification import Specification
 from apps.domain.tooling.words import (
     Capability,
     CollaborationClass,
-    Effect,
     Reason,
     RepeatPolicy,
 )
@@ -142,9 +141,33 @@ def _room_admits(spec: Specification, facts: Facts, rule: str) -> Verdict | None
 
 
 def _not_a_repeat(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
+    # A question that a person was asked is no earlier write: what was confirmed is done.
+    if facts.approval is not None:
+        return None
     if spec.repeat is RepeatPolicy.REDUNDANT and facts.repeat_of is not None:
         return Repeat(facts.repeat_of, rule)
     return None
+
+
+def _did_not_just_fail(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
+    if facts.same_failure is None or facts.approval is not None:
+        return None
+    message = (
+        f"Exactly this call just failed ({facts.same_failure}), and nothing has changed since: the"
+        " same input is not the repair, so the tool was not called. Change the arguments, use"
+        " another tool, or say what failed."
+    )
+    return Refuse(Reason.REPEATED_FAILURE, message, rule)
+
+
+def _tool_is_able(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
+    if facts.cut_off is False or facts.approval is not None:
+        return None
+    message = (
+        f"{spec.title} has failed several different requests of this turn, so it is not called"
+        " again before the next one. Go on without it, or say what it could not do."
+    )
+    return Refuse(Reason.TOOL_CUT_OFF, message, rule)
 
 
 _DEAD_RECEIPTS: Final = {
@@ -163,16 +186,33 @@ def _receipt_is_alive(spec: Specification, facts: Facts, rule: str) -> Verdict |
 
 
 def _somebody_said_yes(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
-    mode = approval_mode(spec)
+    if facts.asking is None:
+        return Refuse(
+            Reason.PERMISSION_DENIED, "Who has to be asked could not be established.", rule
+        )
+    resolved = approval_mode(spec, facts.asking)
     if facts.approval is ReceiptState.APPROVED:
-        return None
+        if satisfies(facts.seconded, resolved.second):
+            return None
+        return Refuse(
+            Reason.APPROVAL_DENIED, "The rules now ask for a second yes, and one was given.", rule
+        )
     if facts.approval is ReceiptState.PENDING:
-        return Ask(mode, "The question was asked and has not been answered yet.", rule)
-    if mode is not ApprovalMode.ASK_EVERY_TIME:
+        return _ask(resolved, facts, "The question was asked and has not been answered yet.", rule)
+    if not resolved.mode.asks or resolved.waived is not Waived.NOT:
         return None
-    if spec.effect is Effect.SENSITIVE:
-        return Ask(mode, "Sensitive tools ask every time.", rule)
-    return Ask(mode, "Nothing promises that the tool changes nothing, so it asks every time.", rule)
+    return _ask(resolved, facts, resolved.why, rule)
+
+
+def _ask(resolved: Resolved, facts: Facts, why: str, rule: str) -> Ask:
+    return Ask(
+        resolved.mode,
+        why,
+        rule,
+        resolved.second,
+        resolved.may_remember,
+        None if facts.asking is None else facts.asking.policy.expires_after_s,
+    )
 
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -271,6 +311,8 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule("room_admits", "May it be used before those who are in the room?", _room_admits),
     Rule("repeat_is_redundant", "Is it new in this turn?", _not_a_repeat),
+    Rule("did_not_just_fail", "Has this exact call not just failed?", _did_not_just_fail),
+    Rule("tool_is_able", "Did the tool do its job so far in this turn?", _tool_is_able),
     Rule("receipt_is_alive", "Can the answer that was given still be used?", _receipt_is_alive),
     Rule("somebody_said_yes", "Does it need nobody's yes, or has it one?", _somebody_said_yes),
 )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from apps.domain.policy.modes import ApprovalMode
+from apps.domain.policy.modes import ApprovalMode, Second, Waived
 from apps.domain.tooling.words import Reason
 
 
@@ -12,6 +12,8 @@ class Admit:
 
     mode: ApprovalMode
     rule: str
+    # Why a call that would have asked passed without a question.
+    waived: Waived = Waived.NOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,10 @@ class Ask:
     mode: ApprovalMode
     why: str
     rule: str
+    second: Second = Second.NOBODY
+    # Whether the one who is asked may allow exactly this call from now on.
+    may_remember: bool = False
+    expires_after_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,6 @@ _TOOLS: Final = frozenset(
         Reason.CONTRACT_ERROR,
         Reason.LIMIT_EXCEEDED,
         Reason.REPORTED_FAILURE,
-        Reason.INTERRUPTED,
         Reason.OUTCOME_UNKNOWN,
     }
 )
@@ -55,6 +54,7 @@ class ToolFailure:
 
     A tool that relays the failure of its caller's own program says so with `domain`. One whose
     failure no other tool may stand in for says `non_substitutable`: the model may explain, no more.
+    The exit status is of a program that the tool ran, for whoever reads the log.
     """
 
     reason: Reason
@@ -63,6 +63,7 @@ class ToolFailure:
     saved: tuple[str, ...] = ()
     domain: FaultDomain | None = None
     non_substitutable: bool = False
+    exit_status: int | None = None
 
     @property
     def fault(self) -> FaultDomain:

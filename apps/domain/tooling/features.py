@@ -1,0 +1,14 @@
+"""Which parts of Kaizen can a deployment switch off as a whole?"""
+
+from enum import StrEnum
+from typing import Final
+
+
+class Feature(StrEnum):
+    """A part with a switch of its own; a tool that hangs on it is never offered while it is off."""
+
+    PACKAGES = "packages"
+    DELEGATION = "delegation"
+
+
+FEATURES: Final = frozenset(feature.value for feature in Feature)
