@@ -19,7 +19,7 @@ from kaizen.supervisor.children import ChildSpec, Crew
 from kaizen.supervisor.errors import CannotStart
 from kaizen.supervisor.ports import LOOPBACK, first_free, listen
 from kaizen.supervisor.postgres import Postgres
-from kaizen.supervisor.processes import end, is_same, started_at
+from kaizen.supervisor.processes import ON_LINUX, end, is_same, started_at
 from kaizen.supervisor.state import CLONE, Layout, kept_secrets, read_json, write_private
 from kaizen.supervisor.valkey import Valkey
 
@@ -49,7 +49,9 @@ class Stack:
         self._ready = False
         # Held here from now on, so that nobody else can take the port while the web server starts,
         # and visitors wait for a moment instead of being turned away while it starts again.
-        self._listener = listen(read_json(layout.var / "ports.json").get("web"), WEB_PORT)
+        self._listeners = listen(
+            read_json(layout.var / "ports.json").get("web"), WEB_PORT, many=_web_processes()
+        )
         self._ports = self._keep_ports()
         self.url = f"http://{LOOPBACK}:{self._ports['web']}"
         self.sign_ins: list[dict[str, str]] = []
@@ -84,7 +86,8 @@ class Stack:
 
     def stop(self) -> None:
         """Stop everything and take the marks of a running Kaizen away."""
-        self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         self._crew.stop(STOP_PATIENCE)
         marks = [self._layout.var / name for name in ("running.json", "environment.json")]
         for mark in [*marks, *self._layout.var.glob("*.ready")]:
@@ -212,24 +215,28 @@ class Stack:
                 ],
                 plain,
             ),
-            *(self._web(name, plain) for name in WEB_NAMES[: _web_processes()]),
+            *(
+                self._web(name, listener.fileno(), plain)
+                for name, listener in zip(WEB_NAMES, self._listeners, strict=False)
+            ),
         ]  # fmt: skip
 
-    def _web(self, name: str, environment: dict[str, str]) -> ChildSpec:
-        """Return how to run one web server; all of them take visitors from the same socket."""
+    def _web(self, name: str, listener: int, environment: dict[str, str]) -> ChildSpec:
+        """Return how to run one web server on its own listener of the one port."""
         return self._python(
             name,
             [
                 "-m", "uvicorn", "kaizen.asgi:application",
-                "--fd", str(self._listener.fileno()), "--lifespan", "off",
+                "--fd", str(listener), "--lifespan", "off",
                 "--ws-per-message-deflate", "false", "--ws-max-size", "65536",
                 "--timeout-graceful-shutdown", "5",
                 "--no-proxy-headers", "--no-server-header", "--no-access-log",
                 "--log-level", "warning",
             ],
             environment,
-            pass_fds=(self._listener.fileno(),),
-            ready=lambda: _answers(self._ports["web"]),
+            pass_fds=(listener,),
+            # One visit would be answered by any of them.
+            ready=lambda: all(_answers(self._ports["web"]) for _ in range(4)),
         )  # fmt: skip
 
     def _celery(self, name: str, arguments: list[str], environment: dict[str, str]) -> ChildSpec:
@@ -272,7 +279,7 @@ class Stack:
         path = self._layout.var / "ports.json"
         kept = read_json(path)
         ports = {
-            "web": self._listener.getsockname()[1],
+            "web": self._listeners[0].getsockname()[1],
             "postgres": first_free(kept.get("postgres")),
             "valkey": first_free(kept.get("valkey")),
         }
@@ -307,8 +314,9 @@ class Stack:
 
 
 def _web_processes() -> int:
-    """Return how many web servers run: one for each core that we may use, as far as that helps."""
-    return min(len(WEB_NAMES), len(os.sched_getaffinity(0)))
+    """Return how many web servers run: one for each core that we may use, up to a few."""
+    # Elsewhere several listeners on one port do not share its visitors.
+    return min(len(WEB_NAMES), len(os.sched_getaffinity(0))) if ON_LINUX else 1
 
 
 def _answers(port: int) -> bool:
