@@ -212,6 +212,8 @@ class Stack(Processes):
         super().__init__()
         # What starts everything: the product's own command, or a benchmark's variant of it.
         self._up = up or (str(CLONE / "manage.py"), "up")
+        # Variables of the benchmark's own, for every process.
+        self.extra: dict[str, str] = {}
         self._console = self.var / "console.log"
         self._supervisor: subprocess.Popen[bytes] | None = None
 
@@ -221,7 +223,7 @@ class Stack(Processes):
             name: value
             for name, value in os.environ.items()
             if name not in ("DATABASE_URL", "REDIS_URL") and not name.startswith("KAIZEN_")
-        }
+        } | self.extra
         with self._console.open("wb") as console:
             self._supervisor = subprocess.Popen(
                 [sys.executable, *self._up, "--var", str(self.var)],

@@ -6,9 +6,7 @@ do in the sandbox is counted in the same file, so whatever is carried out anywhe
 
 from __future__ import annotations
 
-import os
 import time
-from collections import Counter
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
@@ -29,40 +27,15 @@ from apps.sandbox.runner import ReplyKind, ToolReply
 from apps.tools import catalog, packaged
 from apps.tools.contract import CallContext, Tool
 from apps.tools.registry import BUILTIN_TOOLS
-
-FILE_VARIABLE = "KAIZEN_BENCHMARK_EFFECTS"
-WRITE = "send_letter"
-READ = "look_outside"
+from benchmarks.effects import READ, WRITE, Effects
 
 
-class Effects:
-    """What was really done: one line for each time, with the call and its mark."""
+def before_effect() -> None:
+    """Stand right before what cannot be taken back."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
 
-    def add(self, call: str, mark: str) -> None:
-        """Do it: what a crash right afterwards cannot take back."""
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(descriptor, f"{call} {mark}\n".encode())
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-    def lines(self) -> list[tuple[str, str]]:
-        """Return call and mark of everything that was done."""
-        if not self.path.exists():
-            return []
-        return [
-            (call, mark)
-            for call, _, mark in (line.partition(" ") for line in self.path.read_text().split("\n"))
-            if call
-        ]
-
-    def by_mark(self) -> Counter[str]:
-        """Count what was done by its mark."""
-        return Counter(mark for _, mark in self.lines())
+def after_effect() -> None:
+    """Stand right behind it."""
 
 
 def replace(module: ModuleType, name: str, value: Any) -> Any:
@@ -77,7 +50,9 @@ def install(path: Path, *, seconds: float = 0.0) -> Effects:
     effects = Effects(path)
 
     def act(arguments: dict[str, Any], context: CallContext) -> ToolOk:
+        before_effect()
         effects.add(str(context.call_id), arguments["mark"])
+        after_effect()
         time.sleep(seconds)
         return ToolOk({"done": True})
 

@@ -25,8 +25,28 @@ class NotTheSecond(Forbidden):
     """The second yes is not this person's to give."""
 
 
+class NotTheDecider(Forbidden):
+    """Only the member for whom the run works may do this."""
+
+
 class MayNotBeRemembered(Invalid):
     """What asks every time cannot be allowed once for all."""
+
+
+class PauseNotFound(NotFound):
+    """No call waits under that token."""
+
+
+class PauseOver(Conflict):
+    """The call does not wait any more."""
+
+    code = "pause_over"
+
+
+class BadAnswer(Invalid):
+    """The answer is not what the tool's contract says."""
+
+    code = "bad_answer"
 
 
 class NotWhatWasShown(Conflict):

@@ -17,7 +17,6 @@ from django.utils import timezone
 from apps.accounts.permissions import Permission, may
 from apps.audit.services import SYSTEM
 from apps.boundary.services import close_waiting_calls
-from apps.domain.tooling import CallState
 from apps.rooms.models import Participant
 from apps.rooms.services import room_last
 from apps.runs.claims import lock_run
@@ -84,4 +83,4 @@ def _token_is_over(run: Run) -> bool:
 
 
 def _running(run: Any) -> Any:
-    return Call.objects.filter(run=run, state=CallState.DISPATCHED.value)
+    return Call.objects.running().filter(run=run)

@@ -32,6 +32,7 @@ from django.db.models import F
 from apps.approvals.errors import ReceiptSpent
 from apps.boundary.crossing import Crossed, Crossing, Settled, Waiting
 from apps.boundary.hold import Hold
+from apps.boundary.pausing import begin_pause, settle_from_early_answer
 from apps.boundary.selectors import may_be_executed
 from apps.boundary.standing import Standing, read_standing
 from apps.boundary.steps.approve import ask, hand_over
@@ -49,6 +50,7 @@ from apps.domain.tooling import (
     EffectDomain,
     FaultDomain,
     Outcome,
+    Paused,
     Reason,
     ToolFailure,
 )
@@ -151,6 +153,9 @@ def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:
         if (settling.call.state, settling.call.executor) != (CallState.DISPATCHED.value, executor):
             # The hold was lost and the call was settled as unknown; a late result is fenced off.
             return
+        if isinstance(executed, Paused):
+            begin_pause(settling, executed, rule)
+            return
         record(
             settling,
             outcome=executed.outcome,
@@ -170,6 +175,8 @@ def _execute(crossing: Crossing, rule: str) -> Settled:
     executed = execute(
         tool=tool, run=crossing.run, call=crossing.call, arguments=arguments_of(crossing.call)
     )
+    if isinstance(executed, Paused):
+        raise LookupError("What commits with its settlement cannot wait for an answer.")
     return record(
         crossing,
         outcome=executed.outcome,
@@ -254,6 +261,8 @@ def _gave_up(call_id: Any) -> bool:
 def _settle_silent(crossing: Crossing) -> None:
     """Settle a dispatched call whose executor has fallen silent, if it has."""
     if not Call.objects.silent().filter(pk=crossing.call.pk).exists():
+        return
+    if settle_from_early_answer(crossing):
         return
     # What the call was when it was proposed counts, not what its tool may have become.
     read = crossing.call.effect == Effect.READ.value

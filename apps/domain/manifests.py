@@ -275,7 +275,7 @@ def _bounded_text(raw: Any, problems: Problems) -> bytes | None:
 
 
 def _check_shape(raw: dict[str, Any], problems: Problems) -> None:
-    for error in compile_schema(_MANIFEST_SCHEMA).errors(raw, limit=MAX_PROBLEMS):
+    for error in compile_schema(_MANIFEST_SCHEMA, bounded=False).errors(raw, limit=MAX_PROBLEMS):
         where = dotted("", error.path)
         if error.rule == "additionalProperties":
             for name in error.names:

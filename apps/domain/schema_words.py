@@ -126,7 +126,8 @@ def subschemas(root: Any) -> Iterator[Subschema]:
             yield Subschema(path, schema, base)
             continue
         own = schema.get("$id")
-        if isinstance(own, str):
+        # A fragment alone names a place, in the older drafts, and no new base.
+        if isinstance(own, str) and not own.startswith("#"):
             base = urldefrag(urljoin(base, own))[0]
         yield Subschema(path, schema, base)
         inner = list(_inside(schema))

@@ -20,7 +20,9 @@ from jsonschema import (  # type: ignore[import-untyped]
 from jsonschema.exceptions import SchemaError as MetaSchemaError  # type: ignore[import-untyped]
 
 from apps.domain.canonical import NotCanonical, canonical_json, pointer
+from apps.domain.schema_cost import Cost, TooCostly, cost_of, longest_text
 from apps.domain.schema_errors import MAX_ERRORS, SchemaError, as_schema_error
+from apps.domain.schema_graph import LeadsNowhere
 from apps.domain.schema_words import (
     DIALECTS,
     DRAFT_6,
@@ -40,6 +42,7 @@ __all__ = [
     "DRAFT_7",
     "DRAFT_2019_09",
     "DRAFT_2020_12",
+    "MAX_DECLARATION_BYTES",
     "MAX_SCHEMA_BYTES",
     "BadSchema",
     "SchemaError",
@@ -50,11 +53,18 @@ __all__ = [
     "dialect_of",
 ]
 
-MAX_SCHEMA_BYTES: Final = 64 * 1024
+# What comes from outside stays below 64 KiB; what is part of the program may be as large as a whole
+# declaration.
+MAX_SCHEMA_BYTES: Final = 64 * 1024 - 1
+MAX_DECLARATION_BYTES: Final = 8 * 1024 * 1024
+# The check against the meta-schema takes about a millisecond for each schema inside a schema.
+MAX_SUBSCHEMAS: Final = 2_000
 MAX_SCHEMA_DEPTH: Final = 64
 _CACHED_VALIDATORS: Final = 512
 # A pattern that needs more steps than this fails its value instead of holding a worker.
 _BACKTRACK_LIMIT: Final = 100_000
+MAX_BACKTRACKED_TEXT: Final = 4_096
+_DFA_BYTES: Final = 1024 * 1024
 
 _META: Final = {
     DRAFT_2020_12: Draft202012Validator,
@@ -83,21 +93,47 @@ class BadSchema(ValueError):
 
 
 class Validator:
-    """A compiled schema that tells what is wrong with a value, without quoting the value."""
+    """A compiled schema that tells what is wrong with a value, without quoting the value.
 
-    __slots__ = ("_engine",)
+    It never changes, so any number of threads may use one.
+    """
 
-    def __init__(self, engine: jsonschema_rs.Validator) -> None:
+    __slots__ = ("_backtracks", "_cost", "_engine")
+
+    def __init__(
+        self, engine: jsonschema_rs.Validator, cost: Cost | None, *, backtracks: bool
+    ) -> None:
         self._engine = engine
+        self._cost = cost
+        self._backtracks = backtracks
 
     def is_valid(self, instance: Any) -> bool:
-        """Tell whether a value satisfies the schema."""
-        return self._engine.is_valid(instance)
+        """Tell whether a value satisfies the schema; what is too large to be judged does not."""
+        return self._affords(instance) and self._engine.is_valid(instance)
 
     def errors(self, instance: Any, *, limit: int = MAX_ERRORS) -> list[SchemaError]:
         """Return at most five (or so many) bounded errors; none means that the value is valid."""
+        if not self._affords(instance):
+            return [SchemaError("", "", "cost", "has too many parts to be judged by its schema.")]
         if self._engine.is_valid(instance):
             return []
+        explained = "all" if self._cost is None else self._cost.explains(instance)
+        if explained == "all":
+            return self._first(instance, limit)
+        if explained == "first":
+            try:
+                self._engine.validate(instance)
+            except jsonschema_rs.ValidationError as error:
+                return [as_schema_error(error)]
+        text = "does not satisfy its schema, and has too many parts for the reasons to be found."
+        return [SchemaError("", "", "schema", text)]
+
+    def _affords(self, instance: Any) -> bool:
+        if self._cost is not None and not self._cost.judges(instance):
+            return False
+        return not self._backtracks or longest_text(instance) <= MAX_BACKTRACKED_TEXT
+
+    def _first(self, instance: Any, limit: int) -> list[SchemaError]:
         found: list[SchemaError] = []
         for error in self._engine.iter_errors(instance):
             found.append(as_schema_error(error))
@@ -124,11 +160,12 @@ def check_schema(
     dialect: str = DRAFT_2020_12,
     strict_own: bool = True,
     root_object: bool = False,
+    most_bytes: int = MAX_SCHEMA_BYTES,
 ) -> None:
     """Refuse a schema that is invalid, unbounded, remote, or (ours) not fully enforceable."""
     if not isinstance(schema, dict | bool) or (isinstance(schema, bool) and root_object):
         raise BadSchema("root", "A schema is a JSON object.")
-    text = _bounded_text(schema)
+    text = _bounded_text(schema, most_bytes)
     if dialect_of(schema) != dialect and isinstance(schema, dict) and "$schema" in schema:
         raise BadSchema("dialect", f"The schema must be in the dialect {dialect}.", "/$schema")
     _check_meta(schema, dialect)
@@ -138,38 +175,66 @@ def check_schema(
     _check_references(schema)
     if strict_own:
         _check_enforceable(schema)
-    _compile(text, dialect, strict_own, strict_own)
+    cost = _priced(schema)
+    if strict_own and cost.strays:
+        raise BadSchema("reference", "A reference leads to a place that holds no schema.")
+    compile_text(text, dialect=dialect, strict=strict_own)
 
 
 def compile_schema(
-    schema: Any, *, dialect: str = DRAFT_2020_12, assert_formats: bool = True
+    schema: Any, *, dialect: str = DRAFT_2020_12, strict: bool = True, bounded: bool = True
 ) -> Validator:
-    """Return the validator of a schema, compiled once for each distinct schema."""
-    return compile_text(_bounded_text(schema), dialect=dialect, assert_formats=assert_formats)
+    """Return the validator of a schema, compiled once for each distinct schema.
+
+    Strict: patterns are plain and formats are checked. Schemas of ours that are part of the program
+    need no bound on what they ask.
+    """
+    return compile_text(_bounded_text(schema), dialect=dialect, strict=strict, bounded=bounded)
 
 
 @lru_cache(maxsize=_CACHED_VALIDATORS)
 def compile_text(
-    text: bytes, *, dialect: str = DRAFT_2020_12, assert_formats: bool = True
+    text: bytes, *, dialect: str = DRAFT_2020_12, strict: bool = True, bounded: bool = True
 ) -> Validator:
     """Return the validator of a schema given as its canonical text."""
-    return Validator(_compile(text, dialect, False, assert_formats))
+    cost = _priced(json.loads(text)) if bounded else None
+    pattern_bytes = cost.pattern_bytes if cost is not None else MAX_SCHEMA_BYTES
+    try:
+        engine = _engine(text, dialect, strict, pattern_bytes)
+    except BadSchema as refusal:
+        if strict or refusal.rule != "pattern":
+            raise
+        # Looking around and back is possible in schemas of others, over short texts.
+        engine = _engine(text, dialect, strict, pattern_bytes, backtracks=True)
+        return Validator(engine, cost, backtracks=True)
+    return Validator(engine, cost, backtracks=False)
 
 
-def _bounded_text(schema: Any) -> bytes:
+def _priced(schema: Any) -> Cost:
+    try:
+        return cost_of(schema)
+    except TooCostly as refusal:
+        raise BadSchema(refusal.rule, refusal.message) from None
+    except LeadsNowhere as refusal:
+        raise BadSchema("reference", str(refusal)) from None
+
+
+def _bounded_text(schema: Any, most_bytes: int = MAX_SCHEMA_BYTES) -> bytes:
     try:
         text = canonical_json(schema)
     except NotCanonical as refusal:
         raise BadSchema("not_json", f"The schema is not JSON: {refusal}") from None
-    if len(text) > MAX_SCHEMA_BYTES:
-        raise BadSchema("size", f"The schema is larger than {MAX_SCHEMA_BYTES:,} bytes.")
+    if len(text) > most_bytes:
+        raise BadSchema("size", f"The schema is larger than {most_bytes:,} bytes.")
     return text
 
 
 def _check_meta(schema: Any, dialect: str) -> None:
-    for path, _, _ in subschemas(schema):
+    for count, (path, _, _) in enumerate(subschemas(schema), 1):
         if len(path) > MAX_SCHEMA_DEPTH:
             raise BadSchema("depth", f"The schema is nested deeper than {MAX_SCHEMA_DEPTH} levels.")
+        if count > MAX_SUBSCHEMAS:
+            raise BadSchema("count", f"The schema has more than {MAX_SUBSCHEMAS:,} schemas in it.")
     try:
         _META[dialect].check_schema(schema, format_checker=_NO_FORMATS)
     except MetaSchemaError as error:
@@ -233,21 +298,21 @@ def _check_enforceable(schema: Any) -> None:
                 )
 
 
-def _compile(
-    text: bytes, dialect: str, linear_patterns: bool, assert_formats: bool
+def _engine(
+    text: bytes, dialect: str, strict: bool, pattern_bytes: int, *, backtracks: bool = False
 ) -> jsonschema_rs.Validator:
     if dialect not in _ENGINES:
         raise BadSchema("dialect", "The dialect is not one that we know.")
     options: jsonschema_rs.PatternOptionsType = (
-        jsonschema_rs.RegexOptions()
-        if linear_patterns
-        else jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_LIMIT)
+        jsonschema_rs.FancyRegexOptions(_BACKTRACK_LIMIT, pattern_bytes, _DFA_BYTES)
+        if backtracks
+        else jsonschema_rs.RegexOptions(pattern_bytes, _DFA_BYTES)
     )
     try:
         return _ENGINES[dialect](
             json.loads(text),
-            validate_formats=assert_formats,
-            ignore_unknown_formats=not linear_patterns,
+            validate_formats=strict,
+            ignore_unknown_formats=not strict,
             pattern_options=options,
             offline=True,
         )
@@ -264,6 +329,8 @@ def _refused_by_engine(error: Exception) -> BadSchema:
         return BadSchema("unenforceable", "The schema names a format that is not enforced.", path)
     if kind == "format":
         return BadSchema(
-            "pattern", "A pattern of the schema is not a plain regular expression.", path
+            "pattern",
+            "A pattern of the schema is not a plain regular expression, or too large.",
+            path,
         )
     return BadSchema("meta_schema", f"The schema does not compile ({shown(kind)}).", path)

@@ -13,18 +13,19 @@ from typing import Any
 
 from apps.accounts.capabilities import capabilities_of
 from apps.agents.models import Agent
-from apps.domain.policy import Facts, may_be_offered
+from apps.domain.policy import Facts, Narrowing, may_be_offered
 from apps.domain.tooling import Capability, Descriptor, catalog_digest
 from apps.grants.policy import DeploymentPolicy, deployment_policy
 from apps.grants.selectors import choice_of, narrowing
+from apps.packages.selectors import active_package_tools
 from apps.rooms.models import Participant
 from apps.runs.models import Run
 from apps.tools.contract import Tool
-from apps.tools.packaged import packaged_tool, packaged_tools
+from apps.tools.packaged import as_tool, packaged_tool, packaged_tools
 from apps.tools.registry import BUILTIN_TOOLS
 
 
-def offered_tools(run: Run) -> list[Tool]:
+def offered_tools(run: Run, *, whatever_is_kept: bool = False) -> list[Tool]:
     """Return the tools that a run may be offered as things stand, in the room where it works.
 
     Built in or granted, under the agent's ceiling and what the run was given, let in by the tool
@@ -32,6 +33,8 @@ def offered_tools(run: Run) -> list[Tool]:
     """
     policy = deployment_policy()
     facts = _facts(run, policy)
+    if whatever_is_kept:
+        facts = replace(facts, member_choice=Narrowing())
     found = (pinned(tool, policy) for tool in _held_tools(run.agent))
     return [tool for tool in found if may_be_offered(tool.spec, replace_tool(facts, tool))]
 
@@ -65,6 +68,17 @@ def resolve_tool(name: str, agent: Agent, policy: DeploymentPolicy) -> Tool | No
     """Return what a name stands for now, for this agent; None where it stands for nothing."""
     tool = BUILTIN_TOOLS.get(name) or packaged_tool(agent.pk, name)
     return None if tool is None else pinned(tool, policy)
+
+
+def known_tool(name: str, agent: Agent, policy: DeploymentPolicy) -> tuple[Tool, bool] | None:
+    """Return what a name stands for, and whether this agent holds it.
+
+    A package tool that the agent was not granted is the one of the active version.
+    """
+    if held := resolve_tool(name, agent, policy):
+        return held, True
+    row = active_package_tools().filter(name=name).first()
+    return None if row is None else (pinned(as_tool(row), policy), False)
 
 
 def pinned(tool: Tool, policy: DeploymentPolicy) -> Tool:

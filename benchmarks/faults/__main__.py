@@ -20,9 +20,9 @@ from typing import Any
 
 import psycopg
 
+from benchmarks.effects import FILE_VARIABLE
 from benchmarks.harness import BenchmarkFailed, Partner, Report, Stores, main, say
 
-FILE_VARIABLE = "KAIZEN_BENCHMARK_EFFECTS"
 SEED = 20_240_229
 PIECE = 250
 

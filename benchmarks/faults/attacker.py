@@ -18,10 +18,11 @@ django.setup()
 from django.db import connection  # noqa: E402
 
 from apps.boundary.pipeline import execute_waiting  # noqa: E402
+from benchmarks.effects import FILE_VARIABLE  # noqa: E402
 from benchmarks.faults import authority, doors, receipts, siege  # noqa: E402
 from benchmarks.faults.broken import break_the_receipt_check  # noqa: E402
 from benchmarks.faults.world import ATTEMPTS, Admitted, World  # noqa: E402
-from benchmarks.outside import FILE_VARIABLE, install  # noqa: E402
+from benchmarks.outside import install  # noqa: E402
 
 __all__ = ["authority", "doors", "receipts", "siege"]
 

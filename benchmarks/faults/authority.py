@@ -27,8 +27,8 @@ from apps.runs.claims import claim_run, fenced, lock_call
 from apps.runs.models import Call, Run
 from apps.runs.services import finish_run, lock_seat, start_run
 from apps.tools.catalog import freeze
+from benchmarks.effects import READ, WRITE
 from benchmarks.faults.world import EVERYTHING, Admitted, World, attempt
-from benchmarks.outside import READ, WRITE
 
 NOTE = {"kind": "markdown", "body": "Nothing that may be kept."}
 

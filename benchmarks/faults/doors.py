@@ -11,8 +11,8 @@ import httpx
 from apps.accounts.models import User
 from apps.domain.canonical import digest
 from apps.runs.models import Call
+from benchmarks.effects import WRITE
 from benchmarks.faults.world import Admitted, World, attempt
-from benchmarks.outside import WRITE
 
 PATHS = (
     ("GET", "runs/{run}"),

@@ -10,6 +10,7 @@ from kaizen.asgi import application
 __all__ = ["application"]
 
 # After the settings stand, which the line above saw to.
-from benchmarks.outside import FILE_VARIABLE, install
+from benchmarks.effects import FILE_VARIABLE
+from benchmarks.outside import install
 
 install(Path(os.environ[FILE_VARIABLE]))

@@ -27,7 +27,7 @@ from apps.rooms.models import Room
 from apps.rooms.services import create_room, invite
 from apps.runs.models import Call, Run
 from apps.runs.services import add_seat
-from benchmarks.outside import WRITE
+from benchmarks.effects import WRITE
 
 EVERYTHING = [capability.value for capability in Capability]
 USES_OF_A_RUN = 100
@@ -250,6 +250,7 @@ def attempt(kind: str) -> Callable[[Attempt], Attempt]:
     """Register one way of attacking, under the kind that it belongs to."""
 
     def keep(function: Attempt) -> Attempt:
+        setattr(function, "is_attempt", True)  # noqa: B010 - a mark on a function has no type
         ATTEMPTS.setdefault(kind, []).append(function)
         return function
 

@@ -30,7 +30,6 @@ def _deep(levels: int) -> dict[str, Any]:
             "deprecated": True,
         },
         {"properties": {"maxlenght": {"type": "string"}, "nullable": {}}},
-        {"$ref": "#"},
         {"enum": [{"$ref": "http://x.test/a"}]},
         {"default": {"maxlenght": 2}},
     ],
@@ -60,6 +59,7 @@ def test_a_sound_schema_passes(schema: Any) -> None:
         ),
         ({"$ref": "#/$defs/none"}, "reference", None),
         ({"$ref": "#none"}, "reference", None),
+        ({"$ref": "#"}, "loop", None),
         ({"pattern": "("}, "pattern", "/pattern"),
         ({"pattern": "^(?=a)b"}, "pattern", "/pattern"),
         ({"pattern": r"(a)\1"}, "pattern", "/pattern"),
@@ -196,7 +196,7 @@ def test_a_compiled_schema_is_kept_by_its_content() -> None:
 
 
 def test_a_pattern_cannot_hold_a_worker() -> None:
-    validator = compile_schema({"pattern": r"^(?=a)(a|aa)+\1$"})
+    validator = compile_schema({"pattern": r"^(?=a)(a|aa)+\1$"}, strict=False)
     assert not validator.is_valid("a" * 5000 + "b")
 
 
@@ -204,4 +204,3 @@ def test_a_schema_that_refers_to_itself_comes_to_an_end() -> None:
     validator = compile_schema({"properties": {"child": {"$ref": "#"}}, "type": "object"})
     assert validator.is_valid({"child": {"child": {}}})
     assert not validator.is_valid({"child": {"child": 1}})
-    assert compile_schema({"$ref": "#"}).is_valid(1)

@@ -228,6 +228,16 @@ def test_only_a_tool_of_an_mcp_server_speaks_an_older_dialect() -> None:
         make(input_schema=old)
 
 
+def test_only_what_is_part_of_the_program_may_have_a_large_schema() -> None:
+    large = {
+        "type": "object",
+        "properties": {"a": {"enum": ["x" * 600 + str(n) for n in range(200)]}},
+    }
+    assert make(input_schema=large).argument_errors({"a": "x" * 600 + "7"}) == []
+    with pytest.raises(BadSpecification, match="larger than 65,535 bytes"):
+        make(input_schema=large, family="packages", surface="pen")
+
+
 def test_a_specification_never_changes() -> None:
     with pytest.raises(FrozenInstanceError):
         make().name = "another"  # type: ignore[misc]

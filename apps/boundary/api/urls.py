@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from django.urls import include, path
 
+from apps.boundary.api.choices import SeatToolsView
+from apps.boundary.api.explain import ExplainView
+from apps.boundary.api.pauses import PauseView
 from apps.boundary.api.views import (
     ApprovalsView,
     ApprovalView,
@@ -24,5 +27,8 @@ urlpatterns = [
     path("approvals/<uuid:approval_id>", ApprovalView.as_view()),
     path("approvals/<uuid:approval_id>/approve", ApproveView.as_view()),
     path("approvals/<uuid:approval_id>/deny", DenyView.as_view()),
+    path("rooms/<uuid:room_id>/seats/<slug:slug>/tools", SeatToolsView.as_view()),
+    path("explain", ExplainView.as_view()),
+    path("pauses/<str:token>", PauseView.as_view()),
     path("", include("apps.boundary.api.callback_urls")),
 ]

@@ -5,7 +5,14 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from apps.domain.canonical import NotCanonical, canonical_json
-from apps.domain.schemas import DIALECTS, DRAFT_2020_12, BadSchema, check_schema
+from apps.domain.schemas import (
+    DIALECTS,
+    DRAFT_2020_12,
+    MAX_DECLARATION_BYTES,
+    MAX_SCHEMA_BYTES,
+    BadSchema,
+    check_schema,
+)
 from apps.domain.tooling.specification import (
     MAX_PAUSE_S,
     DeclaredEffect,
@@ -67,6 +74,8 @@ _READ_CLASSES: Final = frozenset(
         CollaborationClass.ACTOR_PRIVATE_READ,
     }
 )
+# Only what is part of the program may have a schema as large as a whole declaration.
+_SCHEMA_BYTES: Final = {Family.KAIZEN: MAX_DECLARATION_BYTES}
 _TYPES: Final[dict[Any, str]] = {
     str: "name title description source version surface dialect",
     int: "argument_cap",
@@ -220,7 +229,13 @@ def _check_schemas(spec: Specification) -> None:
     ):
         try:
             check_schema(
-                schema, dialect=spec.dialect, strict_own=not outside, root_object=root_object
+                schema,
+                dialect=spec.dialect,
+                strict_own=not outside,
+                root_object=root_object,
+                most_bytes=MAX_DECLARATION_BYTES
+                if spec.family is Family.KAIZEN
+                else MAX_SCHEMA_BYTES,
             )
         except BadSchema as refusal:
             raise BadSpecification(

@@ -193,7 +193,7 @@ class Specification:
     def _errors(self, text: bytes, value: Any) -> list[SchemaError]:
         # What was held to the strict rules when it was declared is judged by them.
         strict = self.family is not Family.MCP
-        return compile_text(text, dialect=self.dialect, assert_formats=strict).errors(value)
+        return compile_text(text, dialect=self.dialect, strict=strict).errors(value)
 
 
 @lru_cache(maxsize=1024)

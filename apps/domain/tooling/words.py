@@ -155,6 +155,7 @@ class Reason(StrEnum):
     PERMISSION_DENIED = "permission_denied"
     APPROVAL_DENIED = "approval_denied"
     APPROVAL_EXPIRED = "approval_expired"
+    SUPERSEDED = "superseded"
     RECEIPT_SPENT = "receipt_spent"
     DEPENDENCY_UNAVAILABLE = "dependency_unavailable"
     TIMEOUT = "timeout"
