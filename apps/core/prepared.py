@@ -8,7 +8,9 @@ PostgreSQL keep the plan. What they read and write is what the query set and the
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import re
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, Generic, TypeVar
 
@@ -54,11 +56,13 @@ class Prepared(Generic[M]):
 
     def first(self, **values: Any) -> M | None:
         """Run the query and return its first row."""
+        return next(iter(self.all(**values)), None)
+
+    def all(self, **values: Any) -> list[M]:
+        """Run the query and return its rows."""
         # Two threads may both compile it at first; either result serves.
         made = self._made = self._made or _Compiled(self._make().query)
-        rows = made.run(values)
-        row: M | None = made.instance(rows[0]) if rows else None
-        return row
+        return made.run(values)
 
 
 class _Compiled:
@@ -66,7 +70,8 @@ class _Compiled:
 
     def __init__(self, query: Any) -> None:
         compiler = query.get_compiler(connection=connections[DEFAULT_DB_ALIAS])
-        self._sql, self._places = compiler.as_sql()
+        text, self._places = compiler.as_sql()
+        self._sql = _numbered(text)
         kinds = compiler.klass_info
         first, *_, last = kinds["select_fields"]
         self._own = slice(first, last + 1)
@@ -85,17 +90,16 @@ class _Compiled:
 
     def run(self, values: dict[str, Any]) -> list[Any]:
         current = connections[DEFAULT_DB_ALIAS]
-        return run(
+        rows = run(
             self._sql,
             [
                 place.value(values, current) if isinstance(place, _Place) else place
                 for place in self._places
             ],
         )
+        return [self._instance(list(row), current) for row in rows]
 
-    def instance(self, columns: Any) -> Any:
-        row = list(columns)
-        current = connections[DEFAULT_DB_ALIAS]
+    def _instance(self, row: list[Any], current: Any) -> Any:
         for place, convert, expression in self._converters:
             row[place] = convert(row[place], expression, current)
         made = self._model.from_db(DEFAULT_DB_ALIAS, self._fields, row[self._own])
@@ -106,12 +110,24 @@ class _Compiled:
         return made
 
 
-def run(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
-    """Run one statement whose plan the server keeps, and return its rows."""
+def _numbered(text: str) -> str:
+    """Return a statement of Django's with the server's own placeholders."""
+    numbers = itertools.count(1)
+    return _MARK.sub(lambda mark: "%" if mark[0] == "%%" else f"${next(numbers)}", text)
+
+
+_MARK = re.compile("%%|%s")
+
+
+def run(statement: str, values: Sequence[Any]) -> list[Any]:
+    """Run one statement whose plan the server keeps, and return its rows.
+
+    It names its values as the server does: $1, $2 and so on.
+    """
     current = connections[DEFAULT_DB_ALIAS]
     current.ensure_connection()
     with current.wrap_database_errors:
-        bare: Any = psycopg.Cursor(current.connection)
+        bare: Any = psycopg.RawCursor(current.connection)
     # Counted and logged as Django does; a prepared statement does not remember its own text.
     told = (
         current.make_debug_cursor(bare).debug_sql(statement, values)
@@ -156,4 +172,4 @@ def _insertion(model: type[Model], filled: tuple[Any, ...]) -> tuple[list[Any], 
     if filled:
         columns = sql.SQL(", ").join(sql.Identifier(field.column) for field in filled)
         statement += sql.SQL(" RETURNING {}").format(columns)
-    return given, statement.as_string()
+    return given, _numbered(statement.as_string())

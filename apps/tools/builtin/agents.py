@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.agents.models import Agent
+from apps.agents.selectors import usable_agents
 from apps.domain.tooling import (
     Capability,
     CollaborationClass,
@@ -19,14 +19,15 @@ from apps.domain.tooling import (
 )
 from apps.tools.contract import CallContext, Tool
 
-MAX_LISTED = 50
-
 
 def list_available_agents(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
     """Return the enabled agents that the member may use, by name."""
-    rows = Agent.objects.visible_to(context.member).filter(enabled=True)
-    agents = list(rows.values("slug", "name", "description")[: MAX_LISTED + 1])
-    return ToolOk({"agents": agents[:MAX_LISTED], "more": len(agents) > MAX_LISTED})
+    agents, more = usable_agents(context.member)
+    listed = [
+        {"slug": agent.slug, "name": agent.name, "description": agent.description}
+        for agent in agents
+    ]
+    return ToolOk({"agents": listed, "more": more})
 
 
 TOOLS = (
