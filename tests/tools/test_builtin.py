@@ -45,6 +45,7 @@ def run(room: Room, agent: Agent, member: User) -> Run:
 @pytest.fixture
 def note(run: Run) -> Artifact:
     crossed(run, "create_artifact", NOTE)
+    make_agent(run.member, slug="helper")
     return Artifact.objects.get()
 
 
@@ -54,6 +55,7 @@ def valid_arguments(name: str, note: Artifact) -> dict[str, Any]:
         "update_artifact": {"artifact_id": str(note.pk), "expected_version": 1, "body": "new"},
         "read_artifact": {"artifact_id": str(note.pk)},
         "list_available_agents": {},
+        "invoke_agent": {"agent": "helper", "task": "Read what was written."},
         "search_about": {"query": "receipt"},
     }[name]
 
@@ -157,5 +159,6 @@ def test_a_tool_that_breaks_changes_nothing_and_the_turn_goes_on(
     told = seen(run, name, valid_arguments(name, note))
     assert told["outcome"] == "raised"
     assert Artifact.objects.get().head == 1
+    assert not Run.objects.exclude(pk=run.pk).exists()
     run.refresh_from_db()
     assert run.state == "running"
