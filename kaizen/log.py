@@ -14,6 +14,8 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 _URL_PASSWORD = re.compile(r"(\w+://[^/\s:@]*:)[^@\s/]+@")
+# Another system answers a waiting call under its token.
+_TOKEN_IN_PATH = re.compile(r"(/pauses/)[^/]+")
 _MASK = "[hidden]"
 
 
@@ -22,8 +24,9 @@ class RequestLogMiddleware(RequestMiddleware):
 
     @staticmethod
     def format_request(request: HttpRequest) -> str:
-        """Name the request by its method and path."""
-        return f"{request.method} {request.path}"
+        """Name the request by its method and path, in which no token is shown."""
+        path = _TOKEN_IN_PATH.sub(rf"\1{_MASK}", request.path)
+        return f"{request.method} {path}"
 
 
 def bind_request(request: HttpRequest, **_: Any) -> None:

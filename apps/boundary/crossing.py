@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from apps.boundary.standing import Standing
-from apps.domain.tooling import Outcome, ToolFailure, ToolOk
+from apps.domain.tooling import Guard, Outcome, ToolFailure, ToolOk
 from apps.runs.models import Call, Run
 from apps.tools.contract import Tool
 
@@ -20,6 +20,14 @@ class Crossing:
     standing: Standing | None = None
     """How things stand, where that was read under this very lock; else it is read to decide."""
 
+    @property
+    def leaves_us(self) -> bool:
+        """Whether the effect lies outside our tables, so that the call takes from a quota.
+
+        What is quick and only ours is bounded by its turn, and pays no statement for it.
+        """
+        return self.tool is None or self.tool.spec.guard is not Guard.MEMBER_STORE
+
 
 @dataclass(frozen=True, slots=True)
 class Settled:
@@ -30,12 +38,27 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The call waits: for a person's yes, or for a worker. Whoever settles it wakes the run."""
+    """The call waits: for a yes, a worker or a child run. Whoever settles it wakes the run."""
 
     call: Call
 
 
 Crossed = Settled | Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The call is dispatched, and its tool is about to run."""
+
+    crossing: Crossing
+    rule: str
+
+    @property
+    def tool(self) -> Tool:
+        """The tool that was admitted."""
+        if self.crossing.tool is None:
+            raise LookupError("Only a resolved tool is ever dispatched.")
+        return self.crossing.tool
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,12 @@ from __future__ import annotations
 from apps.core.errors import Conflict, Invalid
 
 
+class EditRefused(Invalid):
+    """These arguments cannot stand in place of the ones that were proposed."""
+
+    code = "edit_refused"
+
+
 class BadProposal(Invalid):
     """What was proposed is not a call at all."""
 

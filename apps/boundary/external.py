@@ -35,7 +35,6 @@ from apps.boundary.standing import read_standing
 from apps.core.correlation import current_correlation_id
 from apps.core.errors import Conflict, NotFound, Refusal
 from apps.core.throttles import Limit, spend
-from apps.domain.tooling import CallState
 from apps.rooms.selectors import visible_room
 from apps.rooms.services import lock_open_room, publish_event, room_last
 from apps.runs.claims import demand_hold, fenced, lock_call, lock_run_of_token
@@ -202,7 +201,7 @@ def finish_external_run(*, run: Run, text: str) -> None:
     if len(text) > MAX_FINAL_TEXT:
         raise BadProposal(f"A last word has at most {MAX_FINAL_TEXT:,} characters.", field="text")
     with fenced(run_id=run.pk, fence=EXTERNAL_FENCE) as locked:
-        if Call.objects.filter(run=locked, state=CallState.DISPATCHED.value).exists():
+        if Call.objects.running().filter(run=locked).exists():
             raise Conflict("A call of this run is still running. Wait for it, or stop the run.")
         if why := lost_place(locked):
             raise Conflict(f"{why} Nothing more can be said for this run, which ends by itself.")

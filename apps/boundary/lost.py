@@ -17,7 +17,6 @@ from django.utils import timezone
 from apps.accounts.permissions import Permission, may
 from apps.audit.services import SYSTEM
 from apps.boundary.services import close_waiting_calls
-from apps.domain.tooling import CallState
 from apps.rooms.models import Participant
 from apps.rooms.services import room_last
 from apps.runs.claims import lock_run
@@ -35,6 +34,7 @@ def lost_runs(limit: int) -> Iterable[Any]:
         | Q(member__is_active=False)
         | Q(deadline_at__lte=Now())
         | ~Exists(place)
+        | Q(parent__state=Run.State.FINISHED)
     )
     ended = Q(token_expires_at__lte=Now()) | Q(stop_requested_at__isnull=False)
     return (
@@ -74,9 +74,15 @@ def lost_place(run: Run) -> str:
         return "The room was closed."
     if not may(run.member, Permission.ROOM_TAKE_PART, run.room):
         return f"{run.member.name} does not take part in this room any more."
+    if run.parent_id is not None and _is_over(run.parent_id):
+        return "The run that it worked for has ended."
     if run.deadline_at <= timezone.now():
         return "The run was open for longer than any run may be."
     return ""
+
+
+def _is_over(run_id: Any) -> bool:
+    return Run.objects.filter(pk=run_id, state=Run.State.FINISHED).exists()
 
 
 def _token_is_over(run: Run) -> bool:
@@ -84,4 +90,4 @@ def _token_is_over(run: Run) -> bool:
 
 
 def _running(run: Any) -> Any:
-    return Call.objects.filter(run=run, state=CallState.DISPATCHED.value)
+    return Call.objects.running().filter(run=run)

@@ -5,7 +5,7 @@ the callback API, crosses the same six steps, one file each under `steps/`:
 
     1. decide   gather the facts now, ask the pure policy: admit, ask, refuse, or repeat
     2. approve  where the policy asks: store the question, then wait without holding anything
-    3. consume  lock, decide again, spend the receipt, mark the call dispatched
+    3. consume  lock, decide again, reserve quota, spend the receipt, mark the call dispatched
     4. execute  run the tool as the member, within its deadline
     5. project  redact and bound what the model may see
     6. record   one outcome, one audit row, one event in the room
@@ -19,7 +19,7 @@ Three facts make it safe:
 * An effect outside is marked dispatched before it starts. When its executor falls silent, a read is
   abandoned and a write is *ambiguous*: said, terminal, and never tried again.
 
-Lock order, here as everywhere: run, call, receipt, artifact, blob, room.
+Lock order, here as everywhere: run, call, receipt, artifact, blob, meter, room.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ from django.db import transaction
 from django.db.models import F
 
 from apps.approvals.errors import ReceiptSpent
-from apps.boundary.crossing import Crossed, Crossing, Settled, Waiting
+from apps.boundary.crossing import Begun, Crossed, Crossing, Settled, Waiting
 from apps.boundary.hold import Hold
+from apps.boundary.pausing import begin_pause, settle_from_early_answer
 from apps.boundary.selectors import may_be_executed
 from apps.boundary.standing import Standing, read_standing
 from apps.boundary.steps.approve import ask, hand_over
-from apps.boundary.steps.consume import announce, consume
+from apps.boundary.steps.consume import announce, consume, hand_on
 from apps.boundary.steps.decide import judge
-from apps.boundary.steps.execute import execute
+from apps.boundary.steps.execute import Execution, execute
 from apps.boundary.steps.project import project, unexecuted
 from apps.boundary.steps.record import record
 from apps.core.correlation import bind_correlation_id
@@ -49,9 +50,12 @@ from apps.domain.tooling import (
     EffectDomain,
     FaultDomain,
     Outcome,
+    Paused,
     Reason,
     ToolFailure,
+    ToolHandedOn,
 )
+from apps.quotas.errors import QuotaExceeded
 from apps.rooms.services import room_last
 from apps.runs.bodies import arguments_of, projection_of
 from apps.runs.claims import lock_call, lock_run
@@ -70,6 +74,14 @@ def cross(*, run: Run, call: Call, standing: Standing | None = None) -> Crossed:
     drafted in it is written when it gets somewhere. One that must ask, or may take long, is left
     waiting; whoever settles it wakes the run.
     """
+    begun = begin(run=run, call=call, executor="inline", standing=standing)
+    return _execute(begun.crossing, begun.rule) if isinstance(begun, Begun) else begun
+
+
+def begin(
+    *, run: Run, call: Call, executor: str, standing: Standing | None = None
+) -> Crossed | Begun:
+    """Decide a proposed call and dispatch it to this executor, where it can be carried out now."""
     crossing = _crossing(run, call, standing)
     if crossing.call.state != CallState.PROPOSED.value:
         return _as_it_is(crossing)
@@ -80,11 +92,13 @@ def cross(*, run: Run, call: Call, standing: Standing | None = None) -> Crossed:
             return _repeat(crossing, earlier, rule)
         case Ask() as question:
             return ask(crossing, question)
-        case Admit() if crossing.tool is not None and crossing.tool.spec.later:
+        case Admit() if crossing.tool is not None and (
+            crossing.tool.spec.later or crossing.leaves_us
+        ):
             return hand_over(crossing)
         case Admit(rule=rule, waived=waived):
-            consume(crossing, executor="inline", waived=waived)
-            return _execute(crossing, rule)
+            consume(crossing, executor=executor, waived=waived)
+            return Begun(crossing, rule)
 
 
 def execute_waiting(*, call_id: Any, executor: str) -> None:
@@ -123,6 +137,9 @@ def execute_waiting(*, call_id: Any, executor: str) -> None:
                         crossing, Refuse(Reason.RECEIPT_SPENT, str(spent), "receipt_is_spendable")
                     )
                     return
+                except QuotaExceeded as full:
+                    _wait_or_refuse(crossing, full)
+                    return
         if crossing.tool is None:
             return
         if crossing.tool.spec.effect_domain is EffectDomain.OURS:
@@ -130,6 +147,15 @@ def execute_waiting(*, call_id: Any, executor: str) -> None:
             return
         announce(crossing)
     _execute_outside(crossing, executor=executor, rule=rule)
+
+
+def _wait_or_refuse(crossing: Crossing, full: QuotaExceeded) -> None:
+    """Leave a call waiting for a free place; refuse one whose quota is spent until it renews."""
+    if full.renews_at is not None:
+        _refuse(crossing, Refuse(Reason.QUOTA_EXCEEDED, str(full), "quota_holds_it"))
+        return
+    # Nothing broke: it was not its turn yet, and the sweep rings again.
+    Call.objects.filter(pk=crossing.call.pk).update(attempts=F("attempts") - 1)
 
 
 def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:
@@ -147,22 +173,32 @@ def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:
             cancelled=hold.cancelled,
         )
     with room_last():
-        settling = _locked(crossing.call.pk, tool=tool)
-        if (settling.call.state, settling.call.executor) != (CallState.DISPATCHED.value, executor):
-            # The hold was lost and the call was settled as unknown; a late result is fenced off.
-            return
-        record(
-            settling,
-            outcome=executed.outcome,
-            reason=executed.reason,
-            rule=rule,
-            projection=project(executed, tool.spec),
-            explanation=executed.explanation,
-            failure=executed.failure,
-        )
+        settle_executed(begun=Begun(crossing, rule), executed=executed, executor=executor)
 
 
-def _execute(crossing: Crossing, rule: str) -> Settled:
+def settle_executed(*, begun: Begun, executed: Execution, executor: str) -> Call:
+    """Settle a call that was carried out without a lock, unless it was taken from its executor."""
+    settling = _locked(begun.crossing.call.pk, tool=begun.tool)
+    if (settling.call.state, settling.call.executor) != (CallState.DISPATCHED.value, executor):
+        # The hold was lost and the call was settled as unknown; a late result is fenced off.
+        return settling.call
+    if isinstance(executed, Paused):
+        begin_pause(settling, executed, begun.rule)
+        return settling.call
+    if isinstance(executed, ToolHandedOn):
+        raise LookupError("Only what commits with its settlement hands a call on.")
+    return record(
+        settling,
+        outcome=executed.outcome,
+        reason=executed.reason,
+        rule=begun.rule,
+        projection=project(executed, begun.tool.spec),
+        explanation=executed.explanation,
+        failure=executed.failure,
+    ).call
+
+
+def _execute(crossing: Crossing, rule: str) -> Crossed:
     """Carry out and settle a call of our own domain in the transaction that consumed it."""
     tool = crossing.tool
     if tool is None:
@@ -170,6 +206,10 @@ def _execute(crossing: Crossing, rule: str) -> Settled:
     executed = execute(
         tool=tool, run=crossing.run, call=crossing.call, arguments=arguments_of(crossing.call)
     )
+    if isinstance(executed, Paused):
+        raise LookupError("What commits with its settlement cannot wait for an answer.")
+    if isinstance(executed, ToolHandedOn):
+        return hand_on(crossing, to=executed.to)
     return record(
         crossing,
         outcome=executed.outcome,
@@ -254,6 +294,8 @@ def _gave_up(call_id: Any) -> bool:
 def _settle_silent(crossing: Crossing) -> None:
     """Settle a dispatched call whose executor has fallen silent, if it has."""
     if not Call.objects.silent().filter(pk=crossing.call.pk).exists():
+        return
+    if settle_from_early_answer(crossing):
         return
     # What the call was when it was proposed counts, not what its tool may have become.
     read = crossing.call.effect == Effect.READ.value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Q
 from django.utils import timezone
 
 from apps.accounts.models import User
@@ -13,7 +14,9 @@ from apps.approvals.errors import AlreadyDecided, MayNotBeRemembered
 from apps.approvals.models import ApprovalRequest
 from apps.approvals.selectors import request_for
 from apps.audit.services import SYSTEM, record
+from apps.boundary.children import stop_children
 from apps.boundary.crossing import Crossing
+from apps.boundary.pausing import close_pause, is_paused
 from apps.boundary.steps.approve import EXECUTE_TASK
 from apps.boundary.steps.project import unexecuted
 from apps.boundary.steps.record import record as settle
@@ -46,23 +49,12 @@ def decide_approval(
     from now on in this room: always under `ask on first use`, otherwise where they say so.
     """
     shown = request_for(approval_id=approval_id, decider=member)
-    run = lock_run(shown.call.run_id)
-    call = lock_call(shown.call_id)
-    request = ApprovalRequest.objects.select_for_update(no_key=True).get(pk=shown.pk)
-    _require_open(request, run)
+    request, run, call = lock_for_decision(shown)
+    demand_open(request, run)
     if approve:
-        remembered = _is_remembered(request, remember)
-        receipt = ledger.approve(request=request, person=member, arguments_digest=arguments_digest)
-        if receipt is None:
-            announce_answer(request, run, by=member)
-            return request
-        if remembered:
-            wishes.remember(call=call, member=request.decider)
-        ring(EXECUTE_TASK, call_id=str(call.pk))
-        _announce(request, run, by=member)
-        return request
+        return agree(request, run, by=member, arguments_digest=arguments_digest, remember=remember)
     ledger.deny(request=request, person=member, comment=comment)
-    _announce(request, run, by=member)
+    announce_decision(request, run, by=member)
     said = f" They said: {comment}" if comment else ""
     _settle_unexecuted(
         run,
@@ -74,10 +66,42 @@ def decide_approval(
     return request
 
 
-def _require_open(request: ApprovalRequest, run: Run) -> None:
+def lock_for_decision(shown: ApprovalRequest) -> tuple[ApprovalRequest, Run, Call]:
+    """Lock a run, its call and the question about it, in this order."""
+    run = lock_run(shown.call.run_id)
+    call = lock_call(shown.call_id)
+    requests = ApprovalRequest.objects.select_for_update(no_key=True, of=("self",))
+    return requests.select_related("decider").get(pk=shown.pk), run, call
+
+
+def agree(
+    request: ApprovalRequest,
+    run: Run,
+    *,
+    by: User,
+    arguments_digest: str,
+    remember: bool | None = None,
+) -> ApprovalRequest:
+    """Take a yes to a locked question; the last one that is needed lets a worker go on."""
+    remembered = _is_remembered(request, remember)
+    receipt = ledger.approve(request=request, person=by, arguments_digest=arguments_digest)
+    if receipt is None:
+        announce_answer(request, run, by=by)
+        return request
+    if remembered:
+        wishes.remember(call=request.call, member=request.decider)
+    ring(EXECUTE_TASK, call_id=str(request.call_id))
+    announce_decision(request, run, by=by)
+    return request
+
+
+def demand_open(request: ApprovalRequest, run: Run) -> None:
+    """Refuse to decide what its run's end, or its time, has closed."""
     if run.state == Run.State.FINISHED:
         raise RunOver("The run has ended, so there is nothing left to decide.")
-    if request.state == ApprovalRequest.State.PENDING and request.expires_at <= timezone.now():
+    if request.state != ApprovalRequest.State.PENDING:
+        raise AlreadyDecided("This request has already been decided.")
+    if request.expires_at <= timezone.now():
         raise AlreadyDecided("This request ran out of time.")
 
 
@@ -104,7 +128,7 @@ def expire_request(*, approval_id: Any) -> None:
     if request.state != ApprovalRequest.State.PENDING or request.expires_at > timezone.now():
         return
     ledger.expire(request=request)
-    _announce(request, run, by=None)
+    announce_decision(request, run, by=None)
     _settle_unexecuted(
         run,
         call,
@@ -116,7 +140,7 @@ def expire_request(*, approval_id: Any) -> None:
 
 @room_last()
 def stop_run(*, run_id: Any, member: User) -> Run:
-    """Stop a run: the member's own, or as the owner of its room.
+    """Stop a run and all that work for it: the member's own, or as the owner of its room.
 
     What waits is settled as stopped at once. A worker that holds the run, or a tool that is
     running, is told within a second.
@@ -132,30 +156,42 @@ def stop_run(*, run_id: Any, member: User) -> Run:
         run.stop_requested_by = member.key
         run.save(update_fields=["stop_requested_at", "stop_requested_by", "updated_at"])
         record(actor=member, action="run.stop_requested", subject=run)
-    held_by_worker = run.state == Run.State.RUNNING and run.runtime == Run.Runtime.KAIZEN
-    close_waiting_calls(run=run, actor=member, message=f"{member.name} stopped the run.")
-    running = Call.objects.filter(run=run, state=CallState.DISPATCHED.value).exists()
-    if not held_by_worker and not running:
-        finish_run(run=run, outcome=Run.Outcome.STOPPED, explanation=f"Stopped by {member.name}.")
-    elif run.state == Run.State.QUEUED:
-        ring(TURN_TASK, run_id=str(run.pk))
+    _end_or_tell(run, by=member)
     return run
 
 
+def _end_or_tell(run: Run, *, by: User) -> None:
+    """End a locked run that was told to stop, or leave that to whoever is at it."""
+    held_by_worker = run.state == Run.State.RUNNING and run.runtime == Run.Runtime.KAIZEN
+    close_waiting_calls(run=run, actor=by, message=f"{by.name} stopped the run.")
+    for child in stop_children(run=run, by=by.key):
+        _end_or_tell(child, by=by)
+    running = Call.objects.running().filter(run=run).exists()
+    if not held_by_worker and not running:
+        finish_run(run=run, outcome=Run.Outcome.STOPPED, explanation=f"Stopped by {by.name}.")
+    elif run.state == Run.State.QUEUED:
+        ring(TURN_TASK, run_id=str(run.pk))
+
+
 def close_waiting_calls(*, run: Run, actor: User | str, message: str) -> None:
-    """Settle every call of a run that has not been dispatched. The run's row is locked."""
+    """Settle every call of a run that nobody executes. The run's row is locked."""
+    idle = Q(state__in=(CallState.PROPOSED.value, CallState.WAITING.value))
+    paused = Q(state=CallState.DISPATCHED.value, executor_expires_at=None)
     waiting = (
         Call.objects.select_for_update(no_key=True)
-        .filter(run=run, state__in=(CallState.PROPOSED.value, CallState.WAITING.value))
+        .filter(idle | paused, run=run)
         .order_by("step", "place")
     )
     for call in waiting:
+        if is_paused(call):
+            close_pause(Crossing(run=run, call=call, tool=None), message=message)
+            continue
         request = ApprovalRequest.objects.filter(
             call=call, state=ApprovalRequest.State.PENDING
         ).first()
         if request is not None:
             ledger.withdraw(request=request, actor=actor)
-            _announce(request, run, by=None)
+            announce_decision(request, run, by=None)
         _settle_unexecuted(
             run, call, outcome=Outcome.STOPPED, reason=Reason.STOPPED, message=message
         )
@@ -190,7 +226,8 @@ def announce_answer(request: ApprovalRequest, run: Run, *, by: User) -> None:
     )
 
 
-def _announce(request: ApprovalRequest, run: Run, *, by: User | None) -> None:
+def announce_decision(request: ApprovalRequest, run: Run, *, by: User | None) -> None:
+    """Tell the room how a question was decided, and by whom."""
     publish_event(
         room_id=run.room_id,
         kind="approval.decided",

@@ -15,6 +15,7 @@ from django.db.models import (
     Exists,
     F,
     Func,
+    IntegerField,
     OuterRef,
     QuerySet,
     Subquery,
@@ -32,6 +33,7 @@ from apps.grants.selectors import kept_tools, narrowing
 from apps.rooms.models import Participant, Room
 from apps.runs.errors import RunNotFound
 from apps.runs.models import Call, Run
+from apps.tools.contract import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +61,76 @@ def read_standing(*, run_id: Any, tool: str, proposal_id: str = "") -> Standing:
     run: Any = _STANDING.first(run=run_id, tool=tool, proposal=proposal_id)
     if run is None:
         raise RunNotFound("There is no such run.")
-    return Standing(
-        run=run,
-        may_take_part=run.may_take_part,
-        asking=RunAsking(run.asking_mode, run.asking_rules),
-        others_in_room=run.others_in_room,
+    return _standing(
+        run,
+        run,
         catalog_digest=run.frozen_digest,
         last_step=run.last_step or 0,
         known_call=run.known_call,
-        policy=policy_under(run.policy_mark),
-        member_choice=narrowing(run.kept),
     )
 
 
-def _query() -> QuerySet[Run]:
+def alone_until_commit(run: Run) -> bool:
+    """Tell whether a run's member is alone in its room, and stays so until this transaction ends.
+
+    Whoever joins locks the room first. It is the last lock of all, so it is taken only for a tool
+    that reads what is private, and whose call nothing else refuses.
+    """
+    Room.objects.select_for_update(no_key=True).values_list("pk").get(pk=run.room_id)
+    others = Participant.objects.filter(room_id=run.room_id, left_at=None)
+    return not others.exclude(user_id=run.member_id).exists()
+
+
+def foresee(*, run: Run, tool: Tool) -> Standing:
+    """Read how things would stand for a run that nobody has started, with this tool offered to it.
+
+    Nothing is written: the run only names room, agent and member, which need not fit together.
+    """
+    place: Any = _around(
+        Room.objects.filter(pk=run.room_id).annotate(
+            room=F("pk"),
+            room_id=F("pk"),
+            agent=Value(run.agent_id, UUIDField()),
+            agent_id=Value(run.agent_id, UUIDField()),
+            member=Value(run.member_id, IntegerField()),
+            member_id=Value(run.member_id, IntegerField()),
+        ),
+        Value(tool.spec.name, CharField()),
+    ).get()
+    return _standing(run, place, catalog_digest=tool.digest, last_step=0, known_call=None)
+
+
+def _standing(run: Run, read: Any, **of_run: Any) -> Standing:
+    return Standing(
+        run=run,
+        may_take_part=read.may_take_part,
+        asking=RunAsking(read.asking_mode, read.asking_rules),
+        others_in_room=read.others_in_room,
+        policy=policy_under(read.policy_mark),
+        member_choice=narrowing(read.kept),
+        **of_run,
+    )
+
+
+def _around(rows: QuerySet[Any], tool: Any) -> QuerySet[Any]:
+    """Read along what holds around rows that have a room, an agent and a member."""
     others = Participant.objects.filter(room_id=OuterRef("room_id"), left_at=None).exclude(
         user_id=OuterRef("member_id")
     )
+    read: QuerySet[Any] = rows.annotate(
+        may_take_part=held_by(Permission.ROOM_TAKE_PART, Room, user="member_id", obj="room_id"),
+        others_in_room=Exists(others),
+        asking_mode=chosen_mode(),
+        asking_rules=rules_about(tool),
+        policy_mark=policy_mark(),
+        kept=kept_tools(
+            room=OuterRef("room_id"), agent=OuterRef("agent_id"), member=OuterRef("member_id")
+        ),
+    )
+    return read
+
+
+def _query() -> QuerySet[Run]:
     calls = Call.objects.filter(run_id=OuterRef("pk"))
     known = calls.filter(proposal_id=Given("proposal", CharField()))
     frozen = Func(
@@ -92,20 +147,12 @@ def _query() -> QuerySet[Run]:
         .defer("catalog", "agent__persona")
         .filter(pk=Given("run", UUIDField()))
         .annotate(
-            may_take_part=held_by(Permission.ROOM_TAKE_PART, Room, user="member_id", obj="room_id"),
-            others_in_room=Exists(others),
-            asking_mode=chosen_mode(),
-            asking_rules=rules_about(Given("tool", CharField())),
             frozen_digest=frozen,
             last_step=Subquery(calls.order_by("-step").values("step")[:1]),
             known_call=Subquery(known.values("pk")[:1]),
-            policy_mark=policy_mark(),
-            kept=kept_tools(
-                room=OuterRef("room_id"), agent=OuterRef("agent_id"), member=OuterRef("member_id")
-            ),
         )
     )
-    return rows
+    return _around(rows, Given("tool", CharField()))
 
 
 _STANDING = Prepared(_query)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import F, Prefetch, QuerySet
 
 from apps.accounts.models import User
 from apps.core.blobs import get_blobs
@@ -51,6 +51,17 @@ def active_version_of(name: str) -> PackageVersion | None:
         .filter(package__name=name, package__active_version_id__isnull=False)
         .filter(pk__in=Package.objects.filter(name=name).values("active_version_id"))
         .first()
+    )
+
+
+def active_package_tools() -> QuerySet[PackageTool]:
+    """Return the tools of the active version of every package that is switched on."""
+    return (
+        PackageTool.objects.filter(
+            version__package__active_version_id=F("version_id"), version__package__disabled_at=None
+        )
+        .select_related("version__package")
+        .order_by("name")
     )
 
 

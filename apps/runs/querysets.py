@@ -27,6 +27,10 @@ class CallQuerySet(models.QuerySet[Any]):
         """Keep the calls of rooms that this member takes part in."""
         return self.filter(run__room__in=Room.objects.visible_to(user))
 
+    def running(self) -> CallQuerySet:
+        """Keep the calls that somebody executes; one that waits for another system nobody does."""
+        return self.filter(state=CallState.DISPATCHED.value, executor_expires_at__isnull=False)
+
     def silent(self) -> CallQuerySet:
         """Keep the dispatched calls whose executor has not been heard of in time."""
         return self.filter(state=CallState.DISPATCHED.value, executor_expires_at__lt=Now())

@@ -13,18 +13,20 @@ from typing import Any
 
 from apps.accounts.capabilities import capabilities_of
 from apps.agents.models import Agent
-from apps.domain.policy import Facts, may_be_offered
-from apps.domain.tooling import Capability, Descriptor, catalog_digest
+from apps.domain.policy import Facts, Narrowing, may_be_offered
+from apps.domain.tooling import Capability, Descriptor, Specification, catalog_digest
 from apps.grants.policy import DeploymentPolicy, deployment_policy
 from apps.grants.selectors import choice_of, narrowing
+from apps.packages.selectors import active_package_tools
 from apps.rooms.models import Participant
 from apps.runs.models import Run
+from apps.runs.selectors import ceiling_of
 from apps.tools.contract import Tool
-from apps.tools.packaged import packaged_tool, packaged_tools
+from apps.tools.packaged import as_tool, packaged_tool, packaged_tools
 from apps.tools.registry import BUILTIN_TOOLS
 
 
-def offered_tools(run: Run) -> list[Tool]:
+def offered_tools(run: Run, *, whatever_is_kept: bool = False) -> list[Tool]:
     """Return the tools that a run may be offered as things stand, in the room where it works.
 
     Built in or granted, under the agent's ceiling and what the run was given, let in by the tool
@@ -32,8 +34,16 @@ def offered_tools(run: Run) -> list[Tool]:
     """
     policy = deployment_policy()
     facts = _facts(run, policy)
+    if whatever_is_kept:
+        facts = replace(facts, member_choice=Narrowing())
     found = (pinned(tool, policy) for tool in _held_tools(run.agent))
-    return [tool for tool in found if may_be_offered(tool.spec, replace_tool(facts, tool))]
+    offered = [tool for tool in found if may_be_offered(tool.spec, replace_tool(facts, tool))]
+    return _held_above(run, offered)
+
+
+def known_specs(agent: Agent) -> dict[str, Specification]:
+    """Return what the names that an agent may have called say of themselves, offered or not."""
+    return {tool.spec.name: tool.spec for tool in _held_tools(agent)}
 
 
 def freeze(run: Run) -> list[str]:
@@ -67,6 +77,17 @@ def resolve_tool(name: str, agent: Agent, policy: DeploymentPolicy) -> Tool | No
     return None if tool is None else pinned(tool, policy)
 
 
+def known_tool(name: str, agent: Agent, policy: DeploymentPolicy) -> tuple[Tool, bool] | None:
+    """Return what a name stands for, and whether this agent holds it.
+
+    A package tool that the agent was not granted is the one of the active version.
+    """
+    if held := resolve_tool(name, agent, policy):
+        return held, True
+    row = active_package_tools().filter(name=name).first()
+    return None if row is None else (pinned(as_tool(row), policy), False)
+
+
 def pinned(tool: Tool, policy: DeploymentPolicy) -> Tool:
     """Return a tool with the arguments that the deployment sets itself."""
     pins = policy.pins_of(tool.spec)
@@ -76,6 +97,17 @@ def pinned(tool: Tool, policy: DeploymentPolicy) -> Tool:
 def replace_tool(facts: Facts, tool: Tool) -> Facts:
     """Return facts of the same place and people, about one tool that the agent holds."""
     return replace(facts, tool_enabled=tool.enabled, granted_tools=frozenset({tool.spec.name}))
+
+
+def _held_above(run: Run, tools: list[Tool]) -> list[Tool]:
+    """Of a run that works for another, keep what that one holds, and the very same of it.
+
+    A tool of the same name that stands for something else, by another grant, is another tool.
+    """
+    if run.parent is None:
+        return tools
+    above = (run.parent.catalog or {}).get("tools", {})
+    return [tool for tool in tools if above.get(tool.spec.name, {}).get("digest") == tool.digest]
 
 
 def _held_tools(agent: Agent) -> list[Tool]:
@@ -94,7 +126,7 @@ def _facts(run: Run, policy: DeploymentPolicy) -> Facts:
         member_may_take_part=None,
         member_permissions=capabilities_of(run.member),
         agent_enabled=run.agent.enabled,
-        agent_ceiling=frozenset(run.agent.ceiling),
+        agent_ceiling=ceiling_of(run),
         granted_tools=frozenset(),
         in_catalog=None,
         descriptor_digest_catalog=None,

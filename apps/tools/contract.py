@@ -11,13 +11,7 @@ from apps.accounts.models import User
 from apps.agents.models import Agent
 from apps.core.deadlines import Deadline
 from apps.domain.pinning import Pins
-from apps.domain.tooling import (
-    Descriptor,
-    Specification,
-    ToolFailure,
-    ToolOk,
-    project_schema,
-)
+from apps.domain.tooling import Descriptor, Specification, ToolResult, project_schema
 from apps.domain.tooling.features import Feature
 from apps.tools.features import feature_is_on
 
@@ -33,9 +27,11 @@ class CallContext:
     agent: Agent
     deadline: Deadline
     cancelled: Callable[[], bool]
+    wait_link: Callable[[], str]
+    """The link under which another system may answer a call of a tool that pauses; made once."""
 
 
-Handler = Callable[[dict[str, Any], CallContext], ToolOk | ToolFailure]
+Handler = Callable[[dict[str, Any], CallContext], ToolResult]
 
 
 @dataclass(frozen=True, slots=True)

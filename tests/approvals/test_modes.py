@@ -52,8 +52,12 @@ def yes(asked: Call, member: User, **how: Any) -> Call:
 
 
 def choose(run: Run, mode: str, *, here: bool = False) -> None:
-    place = {"room_id": run.room_id, "agent_slug": run.agent.slug} if here else {}
-    wishes.choose_mode(member=run.member, mode=mode, **place)
+    if here:
+        wishes.choose_mode(
+            member=run.member, mode=mode, room_id=run.room_id, agent_slug=run.agent.slug
+        )
+    else:
+        wishes.choose_mode(member=run.member, mode=mode)
 
 
 def test_a_first_use_asks_once_for_exactly_this_call(
@@ -163,8 +167,8 @@ def test_never_asking_is_recorded_apart_from_an_approval(
 
 
 def test_a_floor_holds_for_a_family_a_surface_or_a_tool(run: Run, letters: Letters) -> None:
-    spec_places = ({"family": "kaizen"}, {"tool": "search_about"}, {})
-    for place in spec_places:
+    places: list[dict[str, Any]] = [{"family": "kaizen"}, {"tool": "search_about"}, {}]
+    for place in places:
         rule = ApprovalRule.objects.create(**place, floor="always")
         stepped = crossed(run, "search_about", {"query": "room"}, step=next(_steps))
         assert stepped.call.state == "waiting", place

@@ -6,14 +6,17 @@ grants and the fence are read again at every call, under the run's lock.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from apps.accounts.capabilities import capabilities_of
 from apps.approvals.models import ApprovalRequest, Receipt
 from apps.approvals.wishes import asking_of
 from apps.boundary.crossing import Crossing
-from apps.boundary.standing import Standing, read_standing
+from apps.boundary.standing import Standing, alone_until_commit, read_standing
 from apps.domain.canonical import digest
 from apps.domain.lessons import Lessons
 from apps.domain.policy import (
+    Admit,
     Facts,
     ReceiptState,
     Refuse,
@@ -24,6 +27,7 @@ from apps.domain.policy import (
 )
 from apps.domain.tooling import (
     CallState,
+    CollaborationClass,
     Outcome,
     Reason,
     RepeatPolicy,
@@ -32,6 +36,7 @@ from apps.domain.tooling import (
 from apps.grants.selectors import narrowing
 from apps.runs.bodies import arguments_of
 from apps.runs.models import Call, Run
+from apps.runs.selectors import ceiling_of
 from apps.tools.contract import Tool
 
 _CLOSED = {
@@ -52,10 +57,16 @@ def judge(crossing: Crossing) -> Verdict:
             rule="tool_is_in_catalog",
         )
     standing = crossing.standing or read_standing(run_id=crossing.run.pk, tool=crossing.call.tool)
-    return decide(crossing.tool.spec, facts_of(crossing.call, crossing.tool, standing))
+    spec, facts = crossing.tool.spec, facts_of(crossing.call, crossing.tool, standing)
+    verdict = decide(spec, facts)
+    if isinstance(verdict, Admit) and spec.collaboration is CollaborationClass.ACTOR_PRIVATE_READ:
+        # Nobody may come in between this look at the roster and the moment that it counts.
+        alone = alone_until_commit(standing.run)
+        verdict = decide(spec, replace(facts, roster_is_actor_only=alone))
+    return verdict
 
 
-def facts_of(call: Call, tool: Tool, standing: Standing) -> Facts:
+def facts_of(call: Call, tool: Tool, standing: Standing, *, held: bool = True) -> Facts:
     """Return everything that the policy is asked with, about a call of this tool as things stand.
 
     There is one such place, so whoever explains a decision speaks of the same facts.
@@ -68,9 +79,9 @@ def facts_of(call: Call, tool: Tool, standing: Standing) -> Facts:
         member_may_take_part=run.member.is_active and standing.may_take_part,
         member_permissions=capabilities_of(run.member),
         agent_enabled=run.agent.enabled,
-        agent_ceiling=frozenset(run.agent.ceiling),
+        agent_ceiling=ceiling_of(run),
         # Only a tool that the agent holds now resolves at all, so holding it is what resolved.
-        granted_tools=frozenset({spec.name}) if needs_grant(spec) else frozenset(),
+        granted_tools=frozenset({spec.name}) if held and needs_grant(spec) else frozenset(),
         in_catalog=standing.catalog_digest is not None,
         descriptor_digest_catalog=standing.catalog_digest,
         descriptor_digest_now=tool.digest,

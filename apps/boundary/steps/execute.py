@@ -18,6 +18,7 @@ import redis
 import structlog
 from django.db import DatabaseError
 
+from apps.approvals.pauses import give_link
 from apps.boundary.crossing import Executed
 from apps.core.deadlines import Deadline
 from apps.core.statements import OutOfTime, bounded, was_cancelled
@@ -29,10 +30,13 @@ from apps.domain.tooling import (
     EffectDomain,
     FaultDomain,
     Outcome,
+    Paused,
     Reason,
     Specification,
     ToolFailure,
+    ToolHandedOn,
     ToolOk,
+    ToolResult,
 )
 from apps.rooms.services import room_last
 from apps.runs.errors import AlreadySettled, RunOver, StaleFence
@@ -62,6 +66,10 @@ class _Undone(Exception):
         self.executed = executed
 
 
+Execution = Executed | Paused | ToolHandedOn
+"""How a tool's code ended, or who has the call now."""
+
+
 def execute(
     *,
     tool: Tool,
@@ -69,7 +77,7 @@ def execute(
     call: Call,
     arguments: dict[str, Any],
     cancelled: Callable[[], bool] = lambda: False,
-) -> Executed:
+) -> Execution:
     """Carry out a dispatched call as the member, under its deadline."""
     context = CallContext(
         call_id=call.pk,
@@ -79,12 +87,19 @@ def execute(
         agent=run.agent,
         deadline=Deadline.after(tool.spec.timeout_s),
         cancelled=cancelled,
+        wait_link=_Link(call, tool.spec),
     )
     try:
         if tool.spec.effect_domain is EffectDomain.OURS:
-            executed = _ours(tool, arguments, context)
+            ours = _ours(tool, arguments, context)
+            if isinstance(ours, ToolHandedOn):
+                return ours
+            executed = ours
         else:
-            executed = _returned(tool.spec, tool.handler(arguments, context))
+            result = tool.handler(arguments, context)
+            if isinstance(result, Paused) and tool.spec.pauses is not None:
+                return result
+            executed = returned(tool.spec, result)
     except _LIFECYCLE:
         raise
     except Exception as raised:  # noqa: BLE001 - a handler may raise anything, and each is settled
@@ -93,11 +108,14 @@ def execute(
     return executed
 
 
-def _ours(tool: Tool, arguments: dict[str, Any], context: CallContext) -> Executed:
+def _ours(tool: Tool, arguments: dict[str, Any], context: CallContext) -> Executed | ToolHandedOn:
     """Run a handler of our own domain: its effect commits with its settlement, or not at all."""
     try:
         with bounded(context.deadline), room_last():
-            executed = _returned(tool.spec, tool.handler(arguments, context))
+            result = tool.handler(arguments, context)
+            if isinstance(result, ToolHandedOn):
+                return result
+            executed = returned(tool.spec, result)
             failure = executed.failure
             if failure is not None and not failure.saved:
                 raise _Undone(executed)
@@ -106,7 +124,27 @@ def _ours(tool: Tool, arguments: dict[str, Any], context: CallContext) -> Execut
     return executed
 
 
-def _returned(spec: Specification, result: ToolOk | ToolFailure) -> Executed:
+class _Link:
+    """The link of a call that may pause, made at its first use and the same at every other."""
+
+    def __init__(self, call: Call, spec: Specification) -> None:
+        self._call = call
+        self._pauses = spec.pauses
+        self._link = ""
+
+    def __call__(self) -> str:
+        """Return the link."""
+        if self._pauses is None:
+            raise LookupError("This tool does not declare that it pauses.")
+        self._link = self._link or give_link(call=self._call, pauses=self._pauses)
+        return self._link
+
+
+def returned(spec: Specification, result: ToolResult) -> Executed:
+    """Tell how an execution ended by what was handed back: by the tool, or in its place."""
+    if isinstance(result, Paused | ToolHandedOn):
+        said = "The tool said that its call goes on elsewhere, and does not declare that it may."
+        return Executed(Outcome.ERROR, ToolFailure(Reason.CONTRACT_ERROR, said))
     if isinstance(result, ToolFailure):
         outcomes = {Reason.TIMEOUT: Outcome.TIMEOUT, Reason.CANCELLED: Outcome.STOPPED}
         return Executed(outcomes.get(result.reason, Outcome.ERROR), _honest(spec, result))

@@ -36,6 +36,14 @@ class Finding(StrEnum):
     REPEATS = "repeats"
 
 
+class Fate(StrEnum):
+    """What would become of a call."""
+
+    ALLOWED = "allowed"
+    ASKS = "asks"
+    REFUSED = "refused"
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """One rule's answer on the facts."""
@@ -58,6 +66,28 @@ class Explanation:
     def decided_by(self) -> str:
         """The name of the rule that decided; of none where nothing refused or asked."""
         return self.verdict.rule
+
+    @property
+    def comes_to(self) -> Fate:
+        """What would become of the call."""
+        match self.verdict:
+            case Refuse():
+                return Fate.REFUSED
+            case Ask():
+                return Fate.ASKS
+            case _:
+                return Fate.ALLOWED
+
+    @property
+    def says(self) -> str:
+        """The sentence of the rule that decided, or nothing where none had to say something."""
+        spoke = (answer.says for answer in self.answers if answer.rule == self.decided_by)
+        return next(spoke, "")
+
+    @property
+    def reason(self) -> Reason | None:
+        """The stable code of a refusal."""
+        return self.verdict.reason if isinstance(self.verdict, Refuse) else None
 
 
 def decide(spec: Specification, facts: Facts) -> Verdict:

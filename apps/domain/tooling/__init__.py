@@ -17,7 +17,14 @@ from apps.domain.tooling.descriptors import (
     project_schema,
 )
 from apps.domain.tooling.registry import NameTaken, NotInTheSet, Registered, Registry, Untyped
-from apps.domain.tooling.results import ToolFailure, ToolOk, ToolResult, usual_domain
+from apps.domain.tooling.results import (
+    Paused,
+    ToolFailure,
+    ToolHandedOn,
+    ToolOk,
+    ToolResult,
+    usual_domain,
+)
 from apps.domain.tooling.specification import (
     DEFAULT_PAUSE_S,
     DERIVED,
@@ -71,6 +78,7 @@ __all__ = [
     "NameTaken",
     "NotInTheSet",
     "Outcome",
+    "Paused",
     "Pauses",
     "Provenance",
     "Reason",
@@ -81,6 +89,7 @@ __all__ = [
     "SideEffectClass",
     "Specification",
     "ToolFailure",
+    "ToolHandedOn",
     "ToolOk",
     "ToolResult",
     "Untyped",

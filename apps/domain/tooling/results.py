@@ -71,4 +71,21 @@ class ToolFailure:
         return self.domain or usual_domain(self.reason)
 
 
-ToolResult = ToolOk | ToolFailure
+@dataclass(frozen=True, slots=True)
+class ToolHandedOn:
+    """The tool set something going that ends the call later, and committed only its beginning."""
+
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The tool has handed its link to another system, and the call waits for the answer.
+
+    Without a number of seconds the tool's declaration says how long.
+    """
+
+    seconds: float | None = None
+
+
+ToolResult = ToolOk | ToolFailure | Paused | ToolHandedOn

@@ -1,0 +1,104 @@
+"""May this agent call that tool for this member in this room, and why? Asked without a call.
+
+The facts come from where every call's facts come from, about a run that nobody started. Nothing is
+written, and nothing that the one who asks may not see is told apart from what is not there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from apps.accounts.models import User
+from apps.accounts.permissions import Permission, may
+from apps.agents.models import Agent
+from apps.boundary.standing import foresee
+from apps.boundary.steps.decide import facts_of
+from apps.core.errors import NotFound
+from apps.domain.policy import Answer, Explanation, Finding, Refuse, explain
+from apps.domain.tooling import Reason
+from apps.grants.policy import deployment_policy
+from apps.rooms.models import Room
+from apps.runs.models import Call, Run, Seat
+from apps.tools.catalog import known_tool
+from apps.tools.contract import Tool
+
+NO_SUCH_TOOL = "There is no tool of that name."
+
+
+class NothingToExplain(NotFound):
+    """Room, agent or member are not there, or not for the one who asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An answer to the question, with what it was about."""
+
+    member: User
+    agent: Agent
+    room: Room
+    name: str
+    tool: Tool | None
+    explanation: Explanation
+
+
+def explain_call(
+    *, asker: User, agent_slug: str, room_id: Any, tool_name: str, username: str = ""
+) -> Explained:
+    """Explain what would become of a call: members ask about themselves, administrators at all."""
+    run = _prospect(asker=asker, agent_slug=agent_slug, room_id=room_id, username=username)
+    found = known_tool(tool_name, run.agent, deployment_policy())
+    if found is None:
+        explanation = _no_such_tool()
+    else:
+        tool, held = found
+        standing = foresee(run=run, tool=tool)
+        call = Call(run=run, step=1, place=0, tool=tool.spec.name, descriptor_digest=tool.digest)
+        explanation = explain(tool.spec, facts_of(call, tool, standing, held=held))
+    return Explained(
+        member=run.member,
+        agent=run.agent,
+        room=run.room,
+        name=tool_name,
+        tool=None if found is None else found[0],
+        explanation=explanation,
+    )
+
+
+def _prospect(*, asker: User, agent_slug: str, room_id: Any, username: str) -> Run:
+    """Return a run that is never written: who would work where for whom."""
+    everyone = may(asker, Permission.POLICY_MANAGE)
+    member = asker
+    if username and username != asker.username:
+        # Whether somebody has that name is nothing that a member is told.
+        found = User.objects.filter(username=username).first() if everyone else None
+        member = _demand(found)
+    rooms = Room.objects.all() if everyone else Room.objects.visible_to(asker)
+    room: Room = _demand(rooms.filter(pk=room_id).first())
+    agent: Agent = _demand(Agent.objects.filter(slug=agent_slug).first())
+    if not everyone and not _meets(asker, agent, room):
+        _demand(None)
+    return Run(room=room, agent=agent, member=member, correlation_id="")
+
+
+def _meets(member: User, agent: Agent, room: Room) -> bool:
+    """Tell whether a member can know an agent: it is theirs to use, or sits in their room."""
+    return (
+        Seat.objects.filter(room=room, agent=agent).exists()
+        or Agent.objects.visible_to(member).filter(pk=agent.pk).exists()
+    )
+
+
+def _demand(found: Any) -> Any:
+    if found is None:
+        raise NothingToExplain("There is no such room, agent or member that you may ask about.")
+    return found
+
+
+def _no_such_tool() -> Explanation:
+    rule = "tool_is_in_catalog"
+    refusal = Refuse(Reason.OUTSIDE_CATALOG, NO_SUCH_TOOL, rule)
+    answer = Answer(
+        rule, "Is there such a tool?", Finding.REFUSED, NO_SUCH_TOOL, Reason.OUTSIDE_CATALOG
+    )
+    return Explanation(verdict=refusal, answers=(answer,))
