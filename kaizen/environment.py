@@ -71,6 +71,13 @@ class Environment:
             raise ImproperlyConfigured(f"{name} is {value!r}, not a whole number from {least} up.")
         return int(value)
 
+    def choice(self, name: str, options: tuple[str, ...]) -> str:
+        """Return one of the words that a variable may hold; the first where it is not set."""
+        value = self.text(name) or options[0]
+        if value not in options:
+            raise ImproperlyConfigured(f"{name} is {value!r}; it is one of {', '.join(options)}.")
+        return value
+
     def listing(self, name: str) -> list[str]:
         """Return the parts of a comma-separated variable."""
         return [part.strip() for part in self.text(name).split(",") if part.strip()]

@@ -41,6 +41,13 @@ KAIZEN_MODEL_KEY = env.text("KAIZEN_MODEL_KEY")
 KAIZEN_FEATURES_OFF = env.words("KAIZEN_FEATURES_OFF", FEATURES)
 KAIZEN_REHEARSAL = env.flag("KAIZEN_REHEARSAL")
 
+# --- how far a turn goes
+KAIZEN_CONTEXT_TOKENS = env.number("KAIZEN_CONTEXT_TOKENS", 96_000, least=2_000)
+KAIZEN_TURN_INACTIVITY_S = env.number("KAIZEN_TURN_INACTIVITY_S", 180, least=5)
+KAIZEN_TURN_BUDGET_S = env.number("KAIZEN_TURN_BUDGET_S", 3_600, least=10)
+KAIZEN_PROMPT_PROFILE = env.choice("KAIZEN_PROMPT_PROFILE", ("full", "brief"))
+AGENT_LOOP_MAX_PARALLEL_TOOLS = env.number("AGENT_LOOP_MAX_PARALLEL_TOOLS", 1, least=1)
+
 # --- what may be measured from outside; without a token only administrators see it
 KAIZEN_METRICS_TOKEN = env.secret("KAIZEN_METRICS_TOKEN")
 

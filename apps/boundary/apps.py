@@ -9,6 +9,7 @@ class BoundaryConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.approvals.pauses import overdue_pauses
+        from apps.boundary.children import calls_of_ended_children
         from apps.boundary.lost import lost_runs
         from apps.boundary.selectors import overdue_requests, ready_calls
         from apps.boundary.steps.approve import EXECUTE_TASK
@@ -26,6 +27,12 @@ class BoundaryConfig(AppConfig):
             task="boundary.expire_pause",
             argument="pause_id",
             ready=overdue_pauses,
+        )
+        register_queue(
+            name="children",
+            task="boundary.settle_child",
+            argument="call_id",
+            ready=calls_of_ended_children,
         )
         register_queue(
             name="lost_runs", task="boundary.end_run", argument="run_id", ready=lost_runs

@@ -30,12 +30,27 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The call waits: for a person's yes, or for a worker. Whoever settles it wakes the run."""
+    """The call waits: for a yes, a worker or a child run. Whoever settles it wakes the run."""
 
     call: Call
 
 
 Crossed = Settled | Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The call is dispatched, and its tool is about to run."""
+
+    crossing: Crossing
+    rule: str
+
+    @property
+    def tool(self) -> Tool:
+        """The tool that was admitted."""
+        if self.crossing.tool is None:
+            raise LookupError("Only a resolved tool is ever dispatched.")
+        return self.crossing.tool
 
 
 @dataclass(frozen=True, slots=True)

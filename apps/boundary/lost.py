@@ -34,6 +34,7 @@ def lost_runs(limit: int) -> Iterable[Any]:
         | Q(member__is_active=False)
         | Q(deadline_at__lte=Now())
         | ~Exists(place)
+        | Q(parent__state=Run.State.FINISHED)
     )
     ended = Q(token_expires_at__lte=Now()) | Q(stop_requested_at__isnull=False)
     return (
@@ -73,9 +74,15 @@ def lost_place(run: Run) -> str:
         return "The room was closed."
     if not may(run.member, Permission.ROOM_TAKE_PART, run.room):
         return f"{run.member.name} does not take part in this room any more."
+    if run.parent_id is not None and _is_over(run.parent_id):
+        return "The run that it worked for has ended."
     if run.deadline_at <= timezone.now():
         return "The run was open for longer than any run may be."
     return ""
+
+
+def _is_over(run_id: Any) -> bool:
+    return Run.objects.filter(pk=run_id, state=Run.State.FINISHED).exists()
 
 
 def _token_is_over(run: Run) -> bool:

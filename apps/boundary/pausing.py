@@ -164,7 +164,9 @@ def settle_from_early_answer(crossing: Crossing) -> bool:
 
 def is_paused(call: Call) -> bool:
     """Tell whether a call waits for another system."""
-    return call.state == CallState.DISPATCHED.value and call.executor_expires_at is None
+    idle = call.state == CallState.DISPATCHED.value and call.executor_expires_at is None
+    # A call that was handed on to another run says so in the name of its executor.
+    return idle and not call.executor
 
 
 def _is_open(pause: Pause, call: Call) -> bool:

@@ -30,15 +30,15 @@ from django.db import transaction
 from django.db.models import F
 
 from apps.approvals.errors import ReceiptSpent
-from apps.boundary.crossing import Crossed, Crossing, Settled, Waiting
+from apps.boundary.crossing import Begun, Crossed, Crossing, Settled, Waiting
 from apps.boundary.hold import Hold
 from apps.boundary.pausing import begin_pause, settle_from_early_answer
 from apps.boundary.selectors import may_be_executed
 from apps.boundary.standing import Standing, read_standing
 from apps.boundary.steps.approve import ask, hand_over
-from apps.boundary.steps.consume import announce, consume
+from apps.boundary.steps.consume import announce, consume, hand_on
 from apps.boundary.steps.decide import judge
-from apps.boundary.steps.execute import execute
+from apps.boundary.steps.execute import Execution, execute
 from apps.boundary.steps.project import project, unexecuted
 from apps.boundary.steps.record import record
 from apps.core.correlation import bind_correlation_id
@@ -53,6 +53,7 @@ from apps.domain.tooling import (
     Paused,
     Reason,
     ToolFailure,
+    ToolHandedOn,
 )
 from apps.rooms.services import room_last
 from apps.runs.bodies import arguments_of, projection_of
@@ -72,6 +73,14 @@ def cross(*, run: Run, call: Call, standing: Standing | None = None) -> Crossed:
     drafted in it is written when it gets somewhere. One that must ask, or may take long, is left
     waiting; whoever settles it wakes the run.
     """
+    begun = begin(run=run, call=call, executor="inline", standing=standing)
+    return _execute(begun.crossing, begun.rule) if isinstance(begun, Begun) else begun
+
+
+def begin(
+    *, run: Run, call: Call, executor: str, standing: Standing | None = None
+) -> Crossed | Begun:
+    """Decide a proposed call and dispatch it to this executor, where it can be carried out now."""
     crossing = _crossing(run, call, standing)
     if crossing.call.state != CallState.PROPOSED.value:
         return _as_it_is(crossing)
@@ -85,8 +94,8 @@ def cross(*, run: Run, call: Call, standing: Standing | None = None) -> Crossed:
         case Admit() if crossing.tool is not None and crossing.tool.spec.later:
             return hand_over(crossing)
         case Admit(rule=rule, waived=waived):
-            consume(crossing, executor="inline", waived=waived)
-            return _execute(crossing, rule)
+            consume(crossing, executor=executor, waived=waived)
+            return Begun(crossing, rule)
 
 
 def execute_waiting(*, call_id: Any, executor: str) -> None:
@@ -149,25 +158,32 @@ def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:
             cancelled=hold.cancelled,
         )
     with room_last():
-        settling = _locked(crossing.call.pk, tool=tool)
-        if (settling.call.state, settling.call.executor) != (CallState.DISPATCHED.value, executor):
-            # The hold was lost and the call was settled as unknown; a late result is fenced off.
-            return
-        if isinstance(executed, Paused):
-            begin_pause(settling, executed, rule)
-            return
-        record(
-            settling,
-            outcome=executed.outcome,
-            reason=executed.reason,
-            rule=rule,
-            projection=project(executed, tool.spec),
-            explanation=executed.explanation,
-            failure=executed.failure,
-        )
+        settle_executed(begun=Begun(crossing, rule), executed=executed, executor=executor)
 
 
-def _execute(crossing: Crossing, rule: str) -> Settled:
+def settle_executed(*, begun: Begun, executed: Execution, executor: str) -> Call:
+    """Settle a call that was carried out without a lock, unless it was taken from its executor."""
+    settling = _locked(begun.crossing.call.pk, tool=begun.tool)
+    if (settling.call.state, settling.call.executor) != (CallState.DISPATCHED.value, executor):
+        # The hold was lost and the call was settled as unknown; a late result is fenced off.
+        return settling.call
+    if isinstance(executed, Paused):
+        begin_pause(settling, executed, begun.rule)
+        return settling.call
+    if isinstance(executed, ToolHandedOn):
+        raise LookupError("Only what commits with its settlement hands a call on.")
+    return record(
+        settling,
+        outcome=executed.outcome,
+        reason=executed.reason,
+        rule=begun.rule,
+        projection=project(executed, begun.tool.spec),
+        explanation=executed.explanation,
+        failure=executed.failure,
+    ).call
+
+
+def _execute(crossing: Crossing, rule: str) -> Crossed:
     """Carry out and settle a call of our own domain in the transaction that consumed it."""
     tool = crossing.tool
     if tool is None:
@@ -177,6 +193,8 @@ def _execute(crossing: Crossing, rule: str) -> Settled:
     )
     if isinstance(executed, Paused):
         raise LookupError("What commits with its settlement cannot wait for an answer.")
+    if isinstance(executed, ToolHandedOn):
+        return hand_on(crossing, to=executed.to)
     return record(
         crossing,
         outcome=executed.outcome,

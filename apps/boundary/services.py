@@ -14,6 +14,7 @@ from apps.approvals.errors import AlreadyDecided, MayNotBeRemembered
 from apps.approvals.models import ApprovalRequest
 from apps.approvals.selectors import request_for
 from apps.audit.services import SYSTEM, record
+from apps.boundary.children import stop_children
 from apps.boundary.crossing import Crossing
 from apps.boundary.pausing import close_pause, is_paused
 from apps.boundary.steps.approve import EXECUTE_TASK
@@ -139,7 +140,7 @@ def expire_request(*, approval_id: Any) -> None:
 
 @room_last()
 def stop_run(*, run_id: Any, member: User) -> Run:
-    """Stop a run: the member's own, or as the owner of its room.
+    """Stop a run and all that work for it: the member's own, or as the owner of its room.
 
     What waits is settled as stopped at once. A worker that holds the run, or a tool that is
     running, is told within a second.
@@ -155,14 +156,21 @@ def stop_run(*, run_id: Any, member: User) -> Run:
         run.stop_requested_by = member.key
         run.save(update_fields=["stop_requested_at", "stop_requested_by", "updated_at"])
         record(actor=member, action="run.stop_requested", subject=run)
+    _end_or_tell(run, by=member)
+    return run
+
+
+def _end_or_tell(run: Run, *, by: User) -> None:
+    """End a locked run that was told to stop, or leave that to whoever is at it."""
     held_by_worker = run.state == Run.State.RUNNING and run.runtime == Run.Runtime.KAIZEN
-    close_waiting_calls(run=run, actor=member, message=f"{member.name} stopped the run.")
+    close_waiting_calls(run=run, actor=by, message=f"{by.name} stopped the run.")
+    for child in stop_children(run=run, by=by.key):
+        _end_or_tell(child, by=by)
     running = Call.objects.running().filter(run=run).exists()
     if not held_by_worker and not running:
-        finish_run(run=run, outcome=Run.Outcome.STOPPED, explanation=f"Stopped by {member.name}.")
+        finish_run(run=run, outcome=Run.Outcome.STOPPED, explanation=f"Stopped by {by.name}.")
     elif run.state == Run.State.QUEUED:
         ring(TURN_TASK, run_id=str(run.pk))
-    return run
 
 
 def close_waiting_calls(*, run: Run, actor: User | str, message: str) -> None:

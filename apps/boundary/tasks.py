@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from apps.boundary import lost, pausing, pipeline, services, workers
+from apps.boundary import children, lost, pausing, pipeline, services, workers
 
 
 @shared_task(name="boundary.execute_call")
@@ -19,6 +19,12 @@ def expire_request(approval_id: str) -> None:
 def expire_pause(pause_id: str) -> None:
     """Fail one call whose answer did not come in time."""
     pausing.expire_pause(pause_id=pause_id)
+
+
+@shared_task(name="boundary.settle_child")
+def settle_child(call_id: str) -> None:
+    """End one call whose child run has ended."""
+    children.settle_child(call_id=call_id)
 
 
 @shared_task(name="boundary.end_run")

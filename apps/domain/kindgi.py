@@ -1,10 +1,11 @@
-"""What may a tool definition say, and which of its words do we keep today?
+"""What may a tool definition say, and which of its words can we keep?
 
 The shape covers the whole definition format, version 1.3.0, so that a mistyped field is told
-apart from one that we understand and do not support yet. The latter are refused by name: a
-field that were read and ignored would be a promise nobody keeps.
+apart from one that we understand and cannot honour. The latter are refused by name: a field that
+were read and ignored would be a promise nobody keeps.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 SCHEMA_VERSION: Final = "1.3.0"
@@ -13,6 +14,12 @@ _TEXT: Final[dict[str, Any]] = {"type": "string"}
 _NAME: Final[dict[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 200}
 _FLAG: Final[dict[str, Any]] = {"type": "boolean"}
 _COUNT: Final[dict[str, Any]] = {"type": "integer", "minimum": 1, "maximum": 2**31 - 1}
+_STATUS: Final[dict[str, Any]] = {"type": "integer", "minimum": 100, "maximum": 599}
+_ENDPOINT: Final[dict[str, Any]] = {
+    "type": "string",
+    "pattern": r"^mcp\+(stdio|http|sse)://.",
+    "maxLength": 2000,
+}
 
 
 def _object(required: str = "", **properties: Any) -> dict[str, Any]:
@@ -46,6 +53,18 @@ def _by_kind(shape: dict[str, Any], **required: str) -> dict[str, Any]:
     }
 
 
+def _only_kind(shape: dict[str, Any], **owned: str) -> dict[str, Any]:
+    """Leave properties to the one kind that has them."""
+    reserved = [
+        {
+            "if": {"properties": {"kind": {"not": {"const": kind}}}},
+            "then": {"properties": dict.fromkeys(names.split(), False)},
+        }
+        for kind, names in owned.items()
+    ]
+    return {**shape, "allOf": [*shape.get("allOf", []), *reserved]}
+
+
 _SECRET_REF: Final = _object("envName name", envName=_NAME, name=_NAME)
 _AUTHORIZATION: Final = _by_kind(
     _object(
@@ -73,22 +92,36 @@ _HTTP_SPEC: Final = _object(
     requestBody=_REQUEST_BODY,
     timeoutMs=_COUNT,
     parseJson=_FLAG,
-    successStatus=_object("min max", min={"type": "integer"}, max={"type": "integer"}),
+    successStatus=_object("min max", min=_STATUS, max=_STATUS),
 )
-_NETWORK: Final = _by_kind(
-    _object("kind", kind={"enum": ["none", "unrestricted", "allowlist"]}, hosts=_list(_NAME, 256)),
+_NETWORK: Final = _only_kind(
+    _by_kind(
+        _object(
+            "kind",
+            kind={"enum": ["none", "unrestricted", "allowlist"]},
+            hosts={**_list(_NAME, 256), "minItems": 1},
+        ),
+        allowlist="hosts",
+    ),
     allowlist="hosts",
 )
-_CODE_ARTIFACT: Final = _by_kind(
-    _object(
-        "kind modulePath",
-        kind={"enum": ["oci", "filesystem"]},
-        imageRef=_NAME,
-        modulePath=_NAME,
-        artifactVersion=_NAME,
+_CODE_ARTIFACT: Final = _only_kind(
+    _by_kind(
+        _object(
+            "kind modulePath",
+            kind={"enum": ["oci", "filesystem"]},
+            imageRef=_NAME,
+            modulePath=_NAME,
+            artifactVersion=_NAME,
+        ),
+        oci="imageRef artifactVersion",
     ),
     oci="imageRef artifactVersion",
 )
+_ABSOLUTE: Final = {
+    "if": {"properties": {"kind": {"const": "filesystem"}}},
+    "then": {"properties": {"modulePath": {"pattern": "^/"}}},
+}
 _CONNECTION_NEED: Final = _object(
     "app permissions as",
     app=_NAME,
@@ -140,7 +173,7 @@ DEFINITION_SCHEMA: Final = _object(
     needs=_list(_object("name", name=_NAME, optional=_FLAG)),
     effects=_list(_EFFECT),
     transport={"enum": ["auto", "native", "mcp"]},
-    mcpEndpoint=_NAME,
+    mcpEndpoint=_ENDPOINT,
     metadata={"type": "object"},
     sandbox={"enum": ["none", "context-isolated", "strict"]},
     mutating=_FLAG,
@@ -150,40 +183,106 @@ DEFINITION_SCHEMA: Final = _object(
     limits=_object("memMB cpuMs", memMB=_COUNT, cpuMs=_COUNT),
     network=_NETWORK,
     needsSpec=_NEEDS_SPEC,
-    codeArtifactRef=_CODE_ARTIFACT,
+    codeArtifactRef={**_CODE_ARTIFACT, **_ABSOLUTE},
     spec=_HTTP_SPEC,
 )
 
 
 def unsupported(definition: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the fields of a definition that we understand and do not honour yet, and why."""
-    found: list[tuple[str, str]] = []
-    for field, sentence in (
-        ("needs", "Context slots are not supported yet."),
-        ("needsSpec", "Typed needs are not supported yet."),
-        ("mcpEndpoint", "MCP endpoints are not supported yet."),
-        ("codeArtifactRef", "Code outside the package is not supported yet."),
-        ("spec", "Declarative handlers are not supported yet."),
-    ):
-        # An empty list or object asks for nothing, so leaving it unheard breaks no promise.
-        if definition.get(field) not in (None, [], {}):
-            found.append((field, sentence))
-    for field, sentence in (
-        ("pauses", "Tools that pause are not supported yet."),
-        ("needsApprovalWhenUnattended", "Unattended runs are not supported yet."),
-    ):
-        if definition.get(field) is True:
-            found.append((field, sentence))
-    if definition.get("transport") == "mcp":
-        found.append(("transport", 'The transport "mcp" is not supported yet.'))
-    if definition.get("sandbox") == "none":
-        found.append(
-            (
-                "sandbox",
-                'The sandbox "none" is not supported yet: package code always runs confined.',
-            )
-        )
-    network = definition.get("network")
-    if isinstance(network, dict) and network.get("kind") in ("unrestricted", "allowlist"):
-        found.append(("network.kind", "A network other than none is not supported yet."))
+    """Return the fields of a definition that we understand and cannot honour, and why."""
+    found = [
+        (field, sentence)
+        for field, refused, sentence in _REFUSED
+        if _asks(definition, field) and refused(_value(definition, field))
+    ]
+    needs = definition.get("needs")
+    for index, need in enumerate(needs if isinstance(needs, list) else []):
+        # What is optional may be missing, and here it always is.
+        if isinstance(need, dict) and need.get("optional") is not True:
+            found.append((f"needs[{index}]", "Context slots are not supported yet."))
     return found
+
+
+def contradictions(definition: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the fields of a definition that say otherwise than another field of it."""
+    found: list[tuple[str, str]] = []
+    if definition.get("spec") is not None and definition.get("pauses") is True:
+        found.append(("pauses", "Only a tool with a handler pauses, not one with a spec."))
+    mcp = definition.get("transport") == "mcp"
+    if mcp and definition.get("pauses") is True:
+        found.append(("pauses", "A tool of an MCP server does not pause."))
+    if mcp and not definition.get("mcpEndpoint"):
+        found.append(("mcpEndpoint", 'The transport "mcp" needs an endpoint.'))
+    status = _value(definition, "spec.successStatus")
+    if isinstance(status, dict) and not _in_order(status.get("min"), status.get("max")):
+        found.append(("spec.successStatus", "Its min is above its max."))
+    named = _value(definition, "spec.authorization.connection")
+    declared = _value(definition, "needsSpec.connections")
+    if isinstance(named, str) and named not in (declared if isinstance(declared, dict) else {}):
+        found.append(
+            ("spec.authorization.connection", "needsSpec.connections does not declare it.")
+        )
+    return found
+
+
+def _in_order(least: Any, most: Any) -> bool:
+    return not isinstance(least, int) or not isinstance(most, int) or least <= most
+
+
+def _asks(definition: dict[str, Any], field: str) -> bool:
+    # An empty list or object asks for nothing, so leaving it unheard breaks no promise.
+    return _value(definition, field) not in (None, [], {}, False)
+
+
+def _value(definition: dict[str, Any], field: str) -> Any:
+    found: Any = definition
+    for name in field.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _any(value: Any) -> bool:
+    return True
+
+
+_REFUSED: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
+    ("needsSpec.env", _any, "Package code runs in an empty environment."),
+    ("needsSpec.secrets", _any, "Package code is never given a secret."),
+    ("needsSpec.config", _any, "Configuration of tools is not supported yet."),
+    ("needsSpec.capabilities", _any, "Capabilities of the runtime are not supported yet."),
+    ("needsSpec.bindings", _any, "Bindings are not supported yet."),
+    ("needsSpec.connections", _any, "Connections to other systems are not supported yet."),
+    ("mcpEndpoint", _any, "Tools of MCP servers are not supported yet."),
+    (
+        "codeArtifactRef",
+        _any,
+        "Only the files of the package are reviewed, so code elsewhere is not supported.",
+    ),
+    (
+        "spec",
+        _any,
+        "Declarative handlers are not supported yet, and one would exclude the entry.",
+    ),
+    (
+        "pauses",
+        _any,
+        "Not supported yet: a tool that pauses hands its link to another system, and package code"
+        " has no network.",
+    ),
+    ("transport", lambda given: given == "mcp", 'The transport "mcp" is not supported yet.'),
+    (
+        "transport",
+        lambda given: given == "native",
+        'The transport "native" is not supported: package code never runs in our own processes.',
+    ),
+    (
+        "sandbox",
+        lambda given: given == "none",
+        'The sandbox "none" is not supported: package code always runs confined.',
+    ),
+    (
+        "network.kind",
+        lambda given: given in ("unrestricted", "allowlist"),
+        "A network other than none is not supported yet.",
+    ),
+)

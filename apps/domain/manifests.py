@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apps.domain.canonical import NotCanonical, canonical_json, digest_bytes
-from apps.domain.kindgi import DEFINITION_SCHEMA, unsupported
+from apps.domain.kindgi import DEFINITION_SCHEMA, contradictions, unsupported
 from apps.domain.packagetree import tree_problems
 from apps.domain.problems import MAX_PROBLEMS, Problem, Problems, Rejected, dotted
 from apps.domain.schemas import compile_schema
@@ -174,6 +174,7 @@ class PackageTool:
             effect_domain=EffectDomain.EXTERNAL,
             collaboration=self.collaboration,
             outside_data=definition.get("resultIsOutsideData") is True,
+            needs_approval_when_unattended=definition.get("needsApprovalWhenUnattended") is True,
             later=True,
         )
 
@@ -302,8 +303,11 @@ def _check_honoured(raw: dict[str, Any], problems: Problems) -> None:
     for index, tool in enumerate(tools[:MAX_TOOLS] if isinstance(tools, list) else []):
         definition = tool.get("definition") if isinstance(tool, dict) else None
         if isinstance(definition, dict):
+            where = f"tools[{index}].definition"
             for field, sentence in unsupported(definition):
-                problems.add(f"tools[{index}].definition.{field}", "unsupported", sentence)
+                problems.add(f"{where}.{field}", "unsupported", sentence)
+            for field, sentence in contradictions(definition):
+                problems.add(f"{where}.{field}", "incoherent", sentence)
 
 
 def _check_ref_and_metadata(raw: dict[str, Any], problems: Problems) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from apps.core.blobs import INLINE_LIMIT, get_blob, get_blobs, put_blob
@@ -40,6 +41,33 @@ def journal_bodies(entries: Iterable[JournalEntry]) -> list[Any]:
     rows = list(entries)
     large = get_blobs(row.blob_digest for row in rows if row.blob_digest)
     return [json.loads(large[row.blob_digest]) if row.blob_digest else row.body for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class CallBodies:
+    """What a call carried to its tool, and what went back to the model."""
+
+    arguments: dict[str, Any]
+    projection: dict[str, Any]
+
+
+def call_bodies(calls: Iterable[Call], *, arguments: bool = True) -> dict[Any, CallBodies]:
+    """Return the bodies of many calls by id, with one query for all large ones."""
+    rows = list(calls)
+    digests = [row.projection_blob for row in rows]
+    digests += [row.arguments_blob for row in rows] if arguments else []
+    large = get_blobs(digest for digest in digests if digest)
+
+    def body(inline: Any, digest: str) -> dict[str, Any]:
+        return (json.loads(large[digest]) if digest else inline) or {}
+
+    return {
+        row.pk: CallBodies(
+            body(row.arguments, row.arguments_blob) if arguments else {},
+            body(row.projection, row.projection_blob),
+        )
+        for row in rows
+    }
 
 
 def held_blobs() -> list[str]:

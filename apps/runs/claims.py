@@ -48,11 +48,12 @@ def claim_run(*, run_id: Any, worker: str) -> int | None:
     return Run.objects.filter(pk=run_id, claimed_by=worker).values_list("fence", flat=True).first()
 
 
-def renew_claim(*, run_id: Any, fence: int) -> bool:
-    """Hold on to a run; False says that it was taken over or has ended."""
+def renew_claim(*, run_id: Any, fence: int, spent_ms: int = 0) -> bool:
+    """Hold on to a run, and count the work; False says that it was taken over or has ended."""
     return (
         Run.objects.filter(pk=run_id, fence=fence, state=Run.State.RUNNING).update(
-            claim_expires_at=Now() + timedelta(seconds=CLAIM_SECONDS)
+            claim_expires_at=Now() + timedelta(seconds=CLAIM_SECONDS),
+            spent_ms=F("spent_ms") + spent_ms,
         )
         == 1
     )

@@ -10,8 +10,9 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import User
 from apps.rooms.models import Room
+from apps.runs.bodies import journal_bodies
 from apps.runs.errors import RunNotFound
-from apps.runs.models import Run, RunInput, Seat
+from apps.runs.models import JournalEntry, Run, RunInput, Seat
 
 
 def ready_runs(limit: int) -> Iterable[Any]:
@@ -66,3 +67,40 @@ def runs_for(user: User, *, room_id: Any = None, state: str | None = None) -> Qu
 def seats_of(room: Room) -> QuerySet[Seat]:
     """Return the seats of a room with their agents."""
     return Seat.objects.filter(room=room).select_related("agent")
+
+
+def ceiling_of(run: Run) -> frozenset[Any]:
+    """Return what a run may use at most, now: its agent's ceiling, within those above it."""
+    ceiling = frozenset(run.agent.ceiling)
+    if run.ceiling is not None:
+        ceiling &= frozenset(run.ceiling)
+    parent_id = run.parent_id
+    while parent_id is not None:
+        # An ancestor that was narrowed since narrows whoever works for it.
+        above = Run.objects.select_related("agent").only("agent__ceiling", "parent_id")
+        parent = above.get(pk=parent_id)
+        ceiling &= frozenset(parent.agent.ceiling)
+        parent_id = parent.parent_id
+    return ceiling
+
+
+def line_of(run: Run) -> list[Any]:
+    """Return the ids of the agents that a run works for, its own first."""
+    agents, parent_id = [run.agent_id], run.parent_id
+    while parent_id is not None:
+        agent_id, parent_id = Run.objects.values_list("agent_id", "parent_id").get(pk=parent_id)
+        agents.append(agent_id)
+    return agents
+
+
+def last_words(run: Run) -> str:
+    """Return what a run said last, as it may be shown."""
+    entry = (
+        JournalEntry.objects.filter(run=run, kind=JournalEntry.Kind.ASSISTANT)
+        .order_by("-sequence")
+        .first()
+    )
+    if entry is None:
+        return ""
+    body = journal_bodies([entry])[0]
+    return str(body.get("said", body["text"]))

@@ -31,6 +31,7 @@ from apps.runs.models import Call, JournalEntry, Run, RunInput, Seat
 
 TURN_TASK = "turns.run_turn"
 START_TASK = "runs.start_waiting"
+CHILD_TASK = "boundary.settle_child"
 RUN_BUDGET = timedelta(days=30)
 MAX_WAITING_INPUTS = 20
 
@@ -170,6 +171,55 @@ def _start_next(*, room_id: Any, agent: Agent) -> Run | None:
     return run
 
 
+def start_child(
+    *, parent: Run, call: Call, agent: Agent, text: str, ceiling: list[str], selection: list[str]
+) -> Run:
+    """Let another agent work for a call of a run, within what that run may do. Both are locked.
+
+    It has the parent's member, room, cause and deadline, and no seat: its last word goes to the
+    call. The call's own row makes it the only one.
+    """
+    run = Run.objects.create(
+        room_id=parent.room_id,
+        agent=agent,
+        member=parent.member,
+        trigger=parent.trigger,
+        parent=parent,
+        parent_call=call,
+        depth=parent.depth + 1,
+        ceiling=ceiling,
+        selection=selection,
+        budget_s=_time_left(parent),
+        deadline_at=parent.deadline_at,
+        correlation_id=parent.correlation_id,
+    )
+    # A child knows its task and not the room's talk: nothing was said before position 0.
+    append_journal(run=run, kind=JournalEntry.Kind.INPUT, body={"text": text, "position": 0})
+    record(
+        actor=parent.member,
+        action="run.started",
+        subject=run,
+        detail={"agent": agent.slug, "parent": str(parent.pk), "call": str(call.pk)},
+    )
+    publish_event(
+        room_id=run.room_id,
+        kind="run.started",
+        actor=actor_of(parent.agent),
+        data={
+            "run": str(run.pk),
+            "agent": agent_card(agent),
+            "member": member_card(run.member),
+            "parent": str(parent.pk),
+        },
+    )
+    ring(TURN_TASK, run_id=str(run.pk))
+    return run
+
+
+def _time_left(run: Run) -> int | None:
+    return None if run.budget_s is None else max(1, run.budget_s - run.spent_ms // 1000)
+
+
 def append_journal(*, run: Run, kind: str, body: Any) -> JournalEntry:
     """Write the next step of a run's truth. The run's row is locked, or new and unseen."""
     last = JournalEntry.objects.filter(run=run).aggregate(last=Max("sequence"))["last"]
@@ -198,8 +248,8 @@ def wake(*, run: Run) -> None:
     """Let a parked run go on once nothing that it waits for is open. Its row is locked."""
     if run.state != Run.State.PARKED:
         return
-    still_open = Call.objects.filter(run=run).exclude(state=CallState.SETTLED.value)
-    if still_open.exists():
+    under_way = (CallState.WAITING.value, CallState.DISPATCHED.value)
+    if Call.objects.filter(run=run, state__in=under_way).exists():
         return
     run.state = Run.State.QUEUED
     run.save(update_fields=["state", "updated_at"])
@@ -299,6 +349,10 @@ def finish_run(*, run: Run, outcome: str, explanation: str = "") -> None:
         },
     )
     count(RUNS, outcome=outcome)
+    if run.parent_call_id is not None:
+        # Not here either: the parent is locked before its child.
+        ring(CHILD_TASK, call_id=str(run.parent_call_id))
+        return
     waiting = RunInput.objects.filter(room_id=run.room_id, agent_id=run.agent_id, run=None).first()
     if waiting is not None:
         # Not here: the seat is locked before the room, and this transaction has locked the room.

@@ -14,12 +14,13 @@ from typing import Any
 from apps.accounts.capabilities import capabilities_of
 from apps.agents.models import Agent
 from apps.domain.policy import Facts, Narrowing, may_be_offered
-from apps.domain.tooling import Capability, Descriptor, catalog_digest
+from apps.domain.tooling import Capability, Descriptor, Specification, catalog_digest
 from apps.grants.policy import DeploymentPolicy, deployment_policy
 from apps.grants.selectors import choice_of, narrowing
 from apps.packages.selectors import active_package_tools
 from apps.rooms.models import Participant
 from apps.runs.models import Run
+from apps.runs.selectors import ceiling_of
 from apps.tools.contract import Tool
 from apps.tools.packaged import as_tool, packaged_tool, packaged_tools
 from apps.tools.registry import BUILTIN_TOOLS
@@ -36,7 +37,13 @@ def offered_tools(run: Run, *, whatever_is_kept: bool = False) -> list[Tool]:
     if whatever_is_kept:
         facts = replace(facts, member_choice=Narrowing())
     found = (pinned(tool, policy) for tool in _held_tools(run.agent))
-    return [tool for tool in found if may_be_offered(tool.spec, replace_tool(facts, tool))]
+    offered = [tool for tool in found if may_be_offered(tool.spec, replace_tool(facts, tool))]
+    return _held_above(run, offered)
+
+
+def known_specs(agent: Agent) -> dict[str, Specification]:
+    """Return what the names that an agent may have called say of themselves, offered or not."""
+    return {tool.spec.name: tool.spec for tool in _held_tools(agent)}
 
 
 def freeze(run: Run) -> list[str]:
@@ -92,6 +99,17 @@ def replace_tool(facts: Facts, tool: Tool) -> Facts:
     return replace(facts, tool_enabled=tool.enabled, granted_tools=frozenset({tool.spec.name}))
 
 
+def _held_above(run: Run, tools: list[Tool]) -> list[Tool]:
+    """Of a run that works for another, keep what that one holds, and the very same of it.
+
+    A tool of the same name that stands for something else, by another grant, is another tool.
+    """
+    if run.parent is None:
+        return tools
+    above = (run.parent.catalog or {}).get("tools", {})
+    return [tool for tool in tools if above.get(tool.spec.name, {}).get("digest") == tool.digest]
+
+
 def _held_tools(agent: Agent) -> list[Tool]:
     own = list(BUILTIN_TOOLS.values())
     if Capability.PACKAGES_CALL.value not in agent.ceiling:
@@ -108,7 +126,7 @@ def _facts(run: Run, policy: DeploymentPolicy) -> Facts:
         member_may_take_part=None,
         member_permissions=capabilities_of(run.member),
         agent_enabled=run.agent.enabled,
-        agent_ceiling=frozenset(run.agent.ceiling),
+        agent_ceiling=ceiling_of(run),
         granted_tools=frozenset(),
         in_catalog=None,
         descriptor_digest_catalog=None,

@@ -80,7 +80,7 @@ def _handler(row: PackageTool) -> Handler:
             tree=tuple(tree.items()),
             entry=row.entry,
             arguments=arguments,
-            limits=_limits(row),
+            limits=limits_of(row.definition.get("limits")),
             deadline_s=context.deadline.remaining,
             correlation=current_correlation_id(),
             cancelled=context.cancelled,
@@ -90,8 +90,8 @@ def _handler(row: PackageTool) -> Handler:
     return call
 
 
-def _limits(row: PackageTool) -> Limits:
-    asked = row.definition.get("limits")
+def limits_of(asked: dict[str, int] | None) -> Limits:
+    """Return what a call of a package's tool is held to, from what its definition asks for."""
     if asked is None:
         return Limits()
     return Limits(memory_mb=asked["memMB"], cpu_ms=asked["cpuMs"])

@@ -29,6 +29,7 @@ THE_SET: Final = MappingProxyType(
         "update_artifact": Entry(Effect.WRITE, "What was made is improved, version by version."),
         "read_artifact": Entry(Effect.READ, "An agent sees what it is about to change."),
         "list_available_agents": Entry(Effect.READ, "An agent can say who else may help."),
+        "invoke_agent": Entry(Effect.READ, "Another agent helps, with no right of its own."),
         "search_about": Entry(Effect.READ, "Questions about Kaizen are answered from its pages."),
     }
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from apps.approvals.wishes import asking_of_all
+from apps.domain.canonical import BadJson, strict_loads
 from apps.domain.policy.modes import may_ask
 from apps.domain.streaming import ArgumentStream
 from apps.domain.tooling import MAX_ARGUMENT_CAP, CallState, Outcome
@@ -33,6 +34,7 @@ class ProposedCall:
     size: int = 0
     reader: ArgumentStream | None = None
     preview: StreamWriter | None = None
+    held_back: bool = False
     call: Call | None = None
 
     @property
@@ -40,17 +42,39 @@ class ProposedCall:
         """The argument text as far as it has arrived."""
         return joined("".join(self.arguments))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether what has arrived is one complete JSON object."""
+        try:
+            return isinstance(strict_loads(self.arguments_text, max_bytes=MAX_ARGUMENT_CAP), dict)
+        except BadJson:
+            return False
+
 
 class Answer:
     """One step's answer while it streams: its text, its calls, and their previews.
 
     A preview is ephemeral. It is opened only for a tool that declares a previewed argument and
-    that can never need a person's yes, so nothing is shown of what somebody may still deny.
+    that can never need a person's yes, so nothing is shown of what somebody may still deny. One
+    that so far reads like a write which this turn has already made is held back until it differs.
+
+    A hushed answer shows none of its text while it streams.
     """
 
-    def __init__(self, *, run: Run, step: int, tools: Iterable[Tool]) -> None:
+    def __init__(
+        self,
+        *,
+        run: Run,
+        step: int,
+        tools: Iterable[Tool],
+        made: Mapping[str, Sequence[dict[str, Any]]] | None = None,
+        hushed: bool = False,
+    ) -> None:
         self.step = step
         self._run = run
+        self._made = made or {}
+        self.hushed = hushed
+        self.stored = False
         offered = list(tools)
         self._tools = {tool.spec.name: tool for tool in offered}
         # Read once and now: nothing is asked of the database while the model speaks.
@@ -76,14 +100,32 @@ class Answer:
             case TextDelta(text=text):
                 self._grow(len(text))
                 self._text.append(text)
-                if self._saying is None:
-                    self._saying = self._stream(f"say-{self._run.pk}-{self.step}", "say")
-                    self._saying.open({})
-                self._saying.feed(text)
+                if not self.hushed:
+                    self._say(text)
             case CallStarted(index=index, call_id=call_id, name=name):
                 self._calls[index] = self._begin(index, call_id, name)
             case ArgumentsDelta(index=index, text=text):
-                self._arguments(self._calls[index], text)
+                self._arguments(self._calls[index], text, index)
+
+    def keep_whole_calls(self) -> bool:
+        """Keep the calls that arrived complete before the answer broke off; False where none did.
+
+        Whatever follows the first incomplete one was decided after it, and goes with it.
+        """
+        whole = 0
+        for proposed in self.proposals:
+            if not proposed.is_whole:
+                break
+            whole += 1
+        self.keep_calls(self.proposals[:whole])
+        return whole > 0
+
+    def keep_calls(self, kept: Sequence[ProposedCall]) -> None:
+        """Leave out every other call, and take back what was shown of it."""
+        for index, proposed in list(self._calls.items()):
+            if not any(proposed is one for one in kept):
+                self._take_back(proposed)
+                del self._calls[index]
 
     def name_call(self, place: int, call: Call) -> None:
         """Tie a proposed call to the row that now stands for it."""
@@ -97,6 +139,7 @@ class Answer:
 
     def said(self) -> None:
         """The text is now a durable message, or there was none."""
+        self.stored = True
         if self._saying is not None:
             self._saying.close("said")
             self._saying = None
@@ -119,9 +162,18 @@ class Answer:
             self._saying.close("dropped")
             self._saying = None
         for proposed in self.proposals:
-            if proposed.preview is not None:
-                proposed.preview.close("dropped")
-                proposed.preview = None
+            self._take_back(proposed)
+
+    def _take_back(self, proposed: ProposedCall) -> None:
+        if proposed.preview is not None:
+            proposed.preview.close("dropped")
+            proposed.preview = None
+
+    def _say(self, text: str) -> None:
+        if self._saying is None:
+            self._saying = self._stream(f"say-{self._run.pk}-{self.step}", "say")
+            self._saying.open({})
+        self._saying.feed(text)
 
     def _begin(self, index: int, call_id: str, name: str) -> ProposedCall:
         ident = storable(call_id)[:MAX_ID]
@@ -133,19 +185,32 @@ class Answer:
         if tool is None or tool.spec.previewed_argument is None or self._may_ask(tool):
             return proposed
         proposed.reader = ArgumentStream(tool.spec.previewed_argument)
-        proposed.preview = self._stream(f"call-{self._run.pk}-{self.step}-{index}", "artifact")
-        proposed.preview.open({"tool": name})
+        proposed.held_back = bool(self._made.get(name))
+        if not proposed.held_back:
+            self._open_preview(proposed, index)
         return proposed
+
+    def _open_preview(self, proposed: ProposedCall, index: int) -> StreamWriter:
+        preview = self._stream(f"call-{self._run.pk}-{self.step}-{index}", "artifact")
+        preview.open({"tool": proposed.name})
+        proposed.preview, proposed.held_back = preview, False
+        return preview
 
     def _may_ask(self, tool: Tool) -> bool:
         return may_ask(tool.spec, self._asking[tool.spec.name])
 
-    def _arguments(self, proposed: ProposedCall, text: str) -> None:
+    def _arguments(self, proposed: ProposedCall, text: str, index: int) -> None:
         proposed.size += len(text)
         if proposed.size > MAX_ARGUMENT_CAP:
             raise ProviderFailed("The model's arguments grew past every bound.", deterministic=True)
         proposed.arguments.append(text)
-        if proposed.reader is None or proposed.preview is None:
+        if proposed.reader is None or (proposed.preview is None and not proposed.held_back):
+            return
+        if proposed.preview is None:
+            proposed.reader.feed(text)
+            if not proposed.reader.broken and not self._may_repeat(proposed.name, proposed.reader):
+                preview = self._open_preview(proposed, index)
+                preview.feed(proposed.reader.text, dict(proposed.reader.strings))
             return
         known = len(proposed.reader.strings)
         shown = proposed.reader.feed(text)
@@ -156,6 +221,14 @@ class Answer:
         if proposed.reader.broken:
             proposed.preview.close("dropped")
             proposed.preview = None
+
+    def _may_repeat(self, name: str, reader: ArgumentStream) -> bool:
+        """Tell whether what has been written may still become a write that was already made."""
+        return any(
+            str(made.get(reader.previewed or "", "")).startswith(reader.text)
+            and all(made.get(key) == value for key, value in reader.strings.items())
+            for made in self._made.get(name, ())
+        )
 
     def _grow(self, by: int) -> None:
         self._size += by

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 
-from apps.turns.provider import Delta
+from apps.turns.provider import Delta, ProviderFailed
 
 LOOK_SECONDS = 0.2
 _AHEAD = 256
 
 
-def patiently(deltas: Iterator[Delta], stopped: Callable[[], bool]) -> Iterator[Delta]:
+def patiently(
+    deltas: Iterator[Delta], stopped: Callable[[], bool], *, patience: float
+) -> Iterator[Delta]:
     """Yield deltas as they arrive, and end soon after `stopped()`, whatever the model does.
+
+    A model that says nothing for as long as `patience` has spent the turn's budget of silence.
 
     The thread of a model that was left alone ends with its next word, or with its connection.
     """
@@ -45,11 +50,19 @@ def patiently(deltas: Iterator[Delta], stopped: Callable[[], bool]) -> Iterator[
 
     threading.Thread(target=read, name="model", daemon=True).start()
     try:
+        heard = time.monotonic()
         while not stopped():
             try:
                 item = arrived.get(timeout=LOOK_SECONDS)
             except queue.Empty:
-                continue
+                if time.monotonic() - heard < patience:
+                    continue
+                raise ProviderFailed(
+                    f"The model said nothing for {patience:g} seconds.",
+                    deterministic=True,
+                    kind="silence",
+                ) from None
+            heard = time.monotonic()
             if item is None:
                 return
             if isinstance(item, BaseException):

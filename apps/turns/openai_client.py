@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
 import httpx2
@@ -11,9 +14,16 @@ import openai
 from apps.turns.provider import ArgumentsDelta, CallStarted, Delta, ProviderFailed, TextDelta
 
 CONNECT_SECONDS = 10.0
-SILENCE_SECONDS = 120.0
-"""The inactivity timer: a stream that says nothing for this long has broken off."""
+SILENCE_SECONDS = 600.0
+"""A connection that says nothing for this long is given up; the turn's own timer is shorter."""
 MAX_CALLS_PER_STEP = 16
+
+_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,3})?")
+_TOO_LONG = re.compile(
+    r"context[ _-]?(?:length|size|window)|maximum context|too many (?:input )?tokens"
+    r"|(?:prompt|input|request) is too long|exceeds? the (?:available|maximum) (?:context|number)",
+    re.I,
+)
 
 
 class OpenAIProvider:
@@ -49,11 +59,14 @@ class OpenAIProvider:
             with self._client.chat.completions.create(**cast(Any, request)) as chunks:
                 yield from _deltas(chunks, stopped)
         except openai.APIStatusError as answered:
-            raise _from_status(answered.status_code) from None
+            raise _from_status(answered) from None
         except (openai.OpenAIError, httpx2.HTTPError) as broken:
+            if _is_overlong(broken):
+                raise _overlong(None) from None
             raise ProviderFailed(
                 f"The model could not be reached or broke off ({type(broken).__name__}).",
                 deterministic=False,
+                kind="broke_off",
             ) from None
         except (ValueError, RecursionError):
             # The library hands on whatever its JSON reader says of a line that is none.
@@ -77,11 +90,13 @@ def _deltas(chunks: Any, stopped: Callable[[], bool]) -> Iterator[Delta]:
             finish = getattr(choice, "finish_reason", None)
             if finish == "length":
                 raise ProviderFailed(
-                    "The model's answer was cut off at its length limit.", deterministic=True
+                    "The model's answer was cut off at its length limit.",
+                    deterministic=True,
+                    kind="cut",
                 )
             ended = ended or finish is not None
     if not ended:
-        raise ProviderFailed("The model's answer broke off.", deterministic=False)
+        raise ProviderFailed("The model's answer broke off.", deterministic=False, kind="broke_off")
 
 
 class _Calls:
@@ -137,13 +152,58 @@ def _off_the_protocol() -> ProviderFailed:
     )
 
 
-def _from_status(status: int) -> ProviderFailed:
-    transient = status in (408, 409, 425, 429) or status >= 500
+def _from_status(answered: openai.APIStatusError) -> ProviderFailed:
+    status = answered.status_code
+    if _is_overlong(answered):
+        return _overlong(status)
     if status in (401, 403):
         return ProviderFailed(
             f"The model refused our key (HTTP {status}). An operator checks KAIZEN_MODEL_KEY.",
             deterministic=True,
+            kind="status",
+            status=status,
         )
+    transient = status in (408, 409, 425, 429) or status >= 500
     return ProviderFailed(
-        f"The model refused the request (HTTP {status}).", deterministic=not transient
+        f"The model refused the request (HTTP {status}).",
+        deterministic=not transient,
+        kind="status",
+        status=status,
+        retry_after=seconds_of(answered.response.headers.get("retry-after", "")),
     )
+
+
+def seconds_of(retry_after: str) -> float:
+    """Return how long a Retry-After header asks to wait: seconds, or until a date; 0 if unclear."""
+    if _SECONDS.fullmatch(retry_after.strip()):
+        return float(retry_after)
+    try:
+        until = parsedate_to_datetime(retry_after)
+        # A date without a zone is taken for UTC, which HTTP dates are in.
+        known = until if until.tzinfo is not None else until.replace(tzinfo=UTC)
+        return max(0.0, (known - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError, OverflowError):
+        return 0.0
+
+
+def _overlong(status: int | None) -> ProviderFailed:
+    return ProviderFailed(
+        "The conversation is too long for the model.",
+        deterministic=True,
+        kind="overlong",
+        status=status,
+    )
+
+
+def _is_overlong(answered: Exception) -> bool:
+    """Tell whether a server found the request too long, by its code or by its own words.
+
+    Servers share no code for it. The words are only looked at here and go nowhere.
+    """
+    status = getattr(answered, "status_code", None)
+    if status == 413:
+        return True
+    if not isinstance(answered, openai.APIError) or status not in (None, 400, 422):
+        return False
+    code = getattr(answered, "code", None)
+    return code == "context_length_exceeded" or bool(_TOO_LONG.search(str(answered)[:2_000]))

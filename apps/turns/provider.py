@@ -41,13 +41,40 @@ Delta = TextDelta | CallStarted | ArgumentsDelta
 class ProviderFailed(Exception):
     """The model could not be asked, or broke off. The words never quote the payload.
 
-    A deterministic failure would come again for the same payload and is not replayed.
+    A deterministic failure would come again for the same payload and is not replayed. Of one that
+    broke off, or was cut at its length limit, what had arrived is real; nothing else is.
     """
 
-    def __init__(self, message: str, *, deterministic: bool) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        deterministic: bool,
+        kind: str = "protocol",
+        status: int | None = None,
+        retry_after: float = 0.0,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.deterministic = deterministic
+        self.kind = kind
+        self.status = status
+        self.retry_after = retry_after
+
+    @property
+    def overlong(self) -> bool:
+        """Whether the model found the conversation too long."""
+        return self.kind == "overlong"
+
+    @property
+    def cut(self) -> bool:
+        """Whether the answer reached its length limit."""
+        return self.kind == "cut"
+
+    @property
+    def broke_off(self) -> bool:
+        """Whether the answer ended in the middle, through nobody's intent."""
+        return self.kind == "broke_off"
 
 
 class ModelProvider(Protocol):

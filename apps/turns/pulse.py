@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from types import TracebackType
 from typing import Any
 
 import structlog
 from django.db import DatabaseError, connection
+from django.db.models import F
 
 from apps.runs.claims import CLAIM_SECONDS, renew_claim
 from apps.runs.models import Run
@@ -29,6 +31,8 @@ class Pulse:
         self._fence = fence
         self._done = threading.Event()
         self._stop = threading.Event()
+        self._until: float | None = None
+        self._counted = time.monotonic()
         self._lost = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True)
 
@@ -42,13 +46,22 @@ class Pulse:
         """Whether another worker has taken the run over."""
         return self._lost.is_set()
 
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the run has used up its budget of work."""
+        return self._until is not None and time.monotonic() >= self._until
+
+    def allow(self, seconds: float) -> None:
+        """Say how much work the run has left, from now on."""
+        self._until = time.monotonic() + seconds
+
     def note_stop(self) -> None:
         """Take over at once what a locked row says, ahead of the next look."""
         self._stop.set()
 
     def interrupted(self) -> bool:
-        """Whether to end what is being done, for any of the three reasons."""
-        return self._stop.is_set() or self._lost.is_set() or leaving.is_set()
+        """Whether to end what is being done, for any of the four reasons."""
+        return self._stop.is_set() or self._lost.is_set() or leaving.is_set() or self.out_of_time
 
     def __enter__(self) -> Pulse:
         self._thread.start()
@@ -62,6 +75,15 @@ class Pulse:
     ) -> None:
         self._done.set()
         self._thread.join()
+        if kind is None:
+            # The time since the last renewal; a worker that dies loses at most that.
+            Run.objects.filter(pk=self._run_id).update(spent_ms=F("spent_ms") + self._uncounted())
+
+    def _uncounted(self) -> int:
+        """Return the milliseconds of work that no row knows of yet."""
+        now = time.monotonic()
+        since, self._counted = self._counted, now
+        return int((now - since) * 1000)
 
     def _beat(self) -> None:
         looks = 0
@@ -71,7 +93,7 @@ class Pulse:
                 if Run.objects.filter(pk=self._run_id, stop_requested_at__isnull=False).exists():
                     self._stop.set()
                 if looks % _RENEW_EVERY == 0 and not renew_claim(
-                    run_id=self._run_id, fence=self._fence
+                    run_id=self._run_id, fence=self._fence, spent_ms=self._uncounted()
                 ):
                     self._lost.set()
             except DatabaseError as away:

@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from apps.domain.outside import unwrap
+from apps.turns.context import KAIZEN_SAYS
 from apps.turns.provider import ArgumentsDelta, CallStarted, Delta, TextDelta
 
 PIECE = 24
@@ -62,10 +64,10 @@ def _since_last_request(messages: list[dict[str, Any]]) -> tuple[str, list[dict[
     asked = ""
     results: list[dict[str, Any]] = []
     for message in messages:
-        if message["role"] == "user":
+        if message["role"] == "user" and not str(message["content"]).startswith(KAIZEN_SAYS):
             asked, results = str(message["content"]), []
         elif message["role"] == "tool":
-            results.append(json.loads(message["content"]))
+            results.append(json.loads(unwrap(message["content"])))
     return asked, results
 
 

@@ -1,5 +1,6 @@
 import contextlib
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -119,8 +120,8 @@ def test_a_reading_tool_passes() -> None:
         metadata={"author": "a"},
         pauses=False,
         needsApprovalWhenUnattended=False,
-        needs=[],
-        needsSpec={},
+        needs=[{"name": "blob", "optional": True}],
+        needsSpec={"env": {}, "capabilities": []},
     )
     tool = parse_manifest(raw).tools[0]
     spec = tool.specification()
@@ -209,6 +210,7 @@ def test_an_entry_is_a_module_and_a_function(entry: str) -> None:
 
 
 BASE = "tools[0].definition"
+HTTP = {"kind": "http", "method": "GET", "urlTemplate": "https://x.test"}
 
 
 @pytest.mark.parametrize(
@@ -282,21 +284,62 @@ BASE = "tools[0].definition"
             "spec.authorization.secretRef",
             "required",
         ),
-        ({"needs": [{"name": "tenant"}]}, "needs", "unsupported"),
-        ({"needsSpec": {"capabilities": ["x"]}}, "needsSpec", "unsupported"),
+        ({"needs": [{"name": "tenant"}]}, "needs[0]", "unsupported"),
+        ({"needs": [{"name": "a", "optional": True}, {"name": "b"}]}, "needs[1]", "unsupported"),
+        ({"needsSpec": {"env": {"A": {}}}}, "needsSpec.env", "unsupported"),
+        ({"needsSpec": {"secrets": {"A": {}}}}, "needsSpec.secrets", "unsupported"),
+        ({"needsSpec": {"config": {"A": {}}}}, "needsSpec.config", "unsupported"),
+        ({"needsSpec": {"capabilities": ["x"]}}, "needsSpec.capabilities", "unsupported"),
+        ({"needsSpec": {"bindings": ["x"]}}, "needsSpec.bindings", "unsupported"),
+        (
+            {
+                "needsSpec": {
+                    "connections": {"m": {"app": "a", "permissions": ["p"], "as": "person"}}
+                }
+            },
+            "needsSpec.connections",
+            "unsupported",
+        ),
         ({"mcpEndpoint": "mcp+http://x"}, "mcpEndpoint", "unsupported"),
+        ({"mcpEndpoint": "http://x"}, "mcpEndpoint", "pattern"),
+        ({"transport": "mcp"}, "mcpEndpoint", "incoherent"),
+        ({"transport": "mcp", "pauses": True}, "pauses", "incoherent"),
+        ({"transport": "native"}, "transport", "unsupported"),
         (
             {"codeArtifactRef": {"kind": "filesystem", "modulePath": "/x"}},
             "codeArtifactRef",
             "unsupported",
         ),
         (
-            {"spec": {"kind": "http", "method": "GET", "urlTemplate": "https://x.test"}},
-            "spec",
-            "unsupported",
+            {"codeArtifactRef": {"kind": "filesystem", "modulePath": "x"}},
+            "codeArtifactRef.modulePath",
+            "pattern",
+        ),
+        (
+            {"codeArtifactRef": {"kind": "filesystem", "modulePath": "/x", "imageRef": "x"}},
+            "codeArtifactRef.imageRef",
+            "falseSchema",
+        ),
+        ({"spec": HTTP}, "spec", "unsupported"),
+        ({"spec": HTTP, "pauses": True}, "pauses", "incoherent"),
+        (
+            {"spec": {**HTTP, "successStatus": {"min": 99, "max": 200}}},
+            "spec.successStatus.min",
+            "minimum",
+        ),
+        (
+            {"spec": {**HTTP, "successStatus": {"min": 300, "max": 200}}},
+            "spec.successStatus",
+            "incoherent",
+        ),
+        (
+            {"spec": {**HTTP, "authorization": {"kind": "connection", "connection": "mail"}}},
+            "spec.authorization.connection",
+            "incoherent",
         ),
         ({"pauses": True}, "pauses", "unsupported"),
-        ({"needsApprovalWhenUnattended": True}, "needsApprovalWhenUnattended", "unsupported"),
+        ({"network": {"kind": "none", "hosts": ["x"]}}, "network.hosts", "falseSchema"),
+        ({"network": {"kind": "allowlist", "hosts": []}}, "network.hosts", "minItems"),
         ({"network": {"kind": "unrestricted"}}, "network.kind", "unsupported"),
         ({"network": {"kind": "allowlist", "hosts": ["x"]}}, "network.kind", "unsupported"),
         ({"sandbox": "none"}, "sandbox", "unsupported"),
@@ -310,14 +353,26 @@ def test_every_field_of_a_definition_is_typed_or_refused_by_name(
     assert (f"{BASE}.{path}", rule) in found_in(with_definition(**changes))
 
 
+def test_a_tool_that_asks_in_unattended_runs_carries_that_along() -> None:
+    raw = with_definition(needsApprovalWhenUnattended=True)
+    assert parse_manifest(raw).tools[0].specification().needs_approval_when_unattended
+    assert not parse_manifest(MANIFEST).tools[0].specification().needs_approval_when_unattended
+
+
+def test_a_tool_stands_in_the_surface_of_its_package() -> None:
+    spec = parse_manifest(MANIFEST).tools[0].specification()
+    assert (spec.family.value, spec.surface) == ("packages", "word-tools")
+    assert (spec.source, spec.version) == ("package:word-tools@1.2.0", "1.0.0")
+
+
 @pytest.mark.parametrize("field", ["id", "description", "version", "input", "output"])
 def test_five_fields_of_a_definition_are_required(field: str) -> None:
     raw = without(MANIFEST, "tools", 0, "definition", field)
     assert found_in(raw) == {(f"{BASE}.{field}", "required")}
 
 
-def test_an_unsupported_field_says_so() -> None:
-    with pytest.raises(BadManifest, match="not supported yet"):
+def test_an_unsupported_field_says_why() -> None:
+    with pytest.raises(BadManifest, match="package code has no network"):
         parse_manifest(with_definition(pauses=True))
 
 
@@ -378,6 +433,68 @@ def test_manifest_and_tree_agree() -> None:
     ]
     other = {**TREE, "package.json": b'{"name": "x", "version": "1.2.0"}'}
     assert [p.rule for p in package_problems(read, other)] == ["disagrees"]
+
+
+texts = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=12
+)
+definitions = st.fixed_dictionaries(
+    {
+        "id": st.from_regex(r"[a-z]{1,5}(\.[a-z-]{0,4}[a-z])?", fullmatch=True),
+        "description": texts.filter(lambda text: text.strip() != ""),
+        "version": st.from_regex(r"[0-9]{1}\.[1-9][0-9]?\.[0-9]{1}", fullmatch=True),
+        "input": st.just(DEFINITION["input"]),
+        "output": st.sampled_from([{}, {"type": "integer"}, DEFINITION["output"]]),
+    },
+    optional={
+        "needs": st.lists(st.fixed_dictionaries({"name": texts, "optional": st.just(True)})).map(
+            lambda needs: needs[:3]
+        ),
+        "effects": st.lists(
+            st.fixed_dictionaries(
+                {"kind": st.sampled_from(["reads", "writes", "deletes", "network"])},
+                optional={"resource": texts, "notes": texts},
+            ),
+            max_size=3,
+        ),
+        "transport": st.just("auto"),
+        "metadata": st.dictionaries(texts, texts | st.integers(), max_size=3),
+        "sandbox": st.sampled_from(["context-isolated", "strict"]),
+        "mutating": st.just(True),
+        "needsApprovalWhenUnattended": st.booleans(),
+        "pauses": st.just(False),
+        "resultIsOutsideData": st.booleans(),
+        "limits": st.fixed_dictionaries(
+            {"memMB": st.integers(1, 9_000), "cpuMs": st.integers(1, 90_000)}
+        ),
+        "network": st.just({"kind": "none"}),
+        "needsSpec": st.sampled_from([{}, {"env": {}}, {"bindings": []}]),
+    },
+)
+
+
+@given(definitions)
+@settings(deadline=None, max_examples=150)
+def test_what_is_imported_is_exported_again_and_every_word_of_it_is_kept(
+    definition: dict[str, Any],
+) -> None:
+    raw = manifest(tools=[{"definition": definition, "entry": "words.count:count"}])
+    read = parse_manifest(raw)
+    again = parse_manifest(json.loads(read.text))
+    assert read.as_dict() == raw == again.as_dict()
+    assert again.contract_digest == read.contract_digest
+    spec = again.tools[0].specification()
+    assert spec.input_schema == definition["input"]
+    assert spec.output_schema == definition["output"]
+    assert spec.description == definition["description"]
+    assert spec.version == definition["version"]
+    assert spec.outside_data == definition.get("resultIsOutsideData", False)
+    unattended = definition.get("needsApprovalWhenUnattended", False)
+    assert spec.needs_approval_when_unattended == unattended
+    assert [(e.kind.value, e.resource) for e in spec.side_effects] == [
+        (effect["kind"], effect.get("resource")) for effect in definition.get("effects", [])
+    ]
+    assert again.tools[0].limits == definition.get("limits")
 
 
 plain = st.recursive(

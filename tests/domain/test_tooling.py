@@ -159,6 +159,8 @@ def test_an_honest_declaration_is_accepted(changes: dict[str, Any]) -> None:
         ({"dialect": "https://example.test/schema"}, "dialect"),
         ({"effect": Effect.SENSITIVE, "retry_safe": True}, "retry_safe"),
         ({"uses_connection": True}, "uses_connection"),
+        ({**READ, **OUTSIDE, "uses_connection": True, "parallel_safe": True}, "parallel_safe"),
+        ({**READ, **OUTSIDE, "pauses": Pauses(), "parallel_safe": True}, "parallel_safe"),
         ({"pauses": Pauses()}, "pauses"),
         ({**OUTSIDE, "pauses": 60}, "pauses"),
         ({**OUTSIDE, "pauses": Pauses(default_s=0)}, "pauses"),

@@ -18,7 +18,7 @@ from apps.rooms.services import close_room, invite, remove_participant
 from apps.runs.models import Call, JournalEntry, Run
 from apps.runs.selectors import ready_runs, waiting_inputs
 from apps.runs.services import start_waiting
-from apps.turns import engine, pulse
+from apps.turns import asking, calls, pulse
 from apps.turns.engine import MAX_BREAKS, run_turn
 from apps.web.services import post_message
 from tests.factories.rooms import make_member, make_run
@@ -45,7 +45,7 @@ def test_a_turn_that_always_breaks_is_ended_with_a_reference(
     def break_off(_: Run) -> Any:
         raise ValueError("SECRET")
 
-    monkeypatch.setattr(engine, "messages_for", break_off)
+    monkeypatch.setattr(asking, "read_conversation", break_off)
     run = make_run(room, agent, member)
     for _ in range(MAX_BREAKS):
         assert list(ready_runs(10)) == [run.pk]
@@ -77,7 +77,7 @@ def test_no_open_call_outlives_a_run_that_is_ended(
     def break_off(**_: Any) -> Any:
         raise ValueError("It broke.")
 
-    monkeypatch.setattr(engine, "cross", break_off)
+    monkeypatch.setattr(calls, "cross", break_off)
     model.calls(("create_artifact", NOTE))
     run = make_run(room, agent, member)
     for _ in range(MAX_BREAKS):
@@ -140,13 +140,13 @@ def test_an_answer_that_comes_after_a_stop_is_not_stored(
     """The stop falls into the moment between two looks at the row."""
     model.says("Too late.")
     run = make_run(room, agent, member)
-    listen = engine.listen
+    listen = asking.listen
 
     def stopped_meanwhile(**words: Any) -> None:
         listen(**words)
         stop_run(run_id=run.pk, member=member)
 
-    monkeypatch.setattr(engine, "listen", stopped_meanwhile)
+    monkeypatch.setattr(asking, "listen", stopped_meanwhile)
     run_turn(run_id=run.pk)
     run.refresh_from_db()
     assert (run.outcome, agents_words()) == ("stopped", [])
@@ -172,7 +172,7 @@ def test_a_run_that_lost_its_place_says_nothing_more(
         else:
             User.objects.filter(pk=guest.pk).update(is_active=False)
 
-    listen = engine.listen
+    listen = asking.listen
 
     def lost_meanwhile(**words: Any) -> None:
         listen(**words)
@@ -181,7 +181,7 @@ def test_a_run_that_lost_its_place_says_nothing_more(
     if moment == "before":
         lose()
     else:
-        monkeypatch.setattr(engine, "listen", lost_meanwhile)
+        monkeypatch.setattr(asking, "listen", lost_meanwhile)
     run_turn(run_id=run.pk)
     run.refresh_from_db()
     assert (run.state, run.outcome) == ("finished", "stopped")

@@ -46,6 +46,7 @@ def test_an_answer_without_calls_is_the_last_word(
         "update_artifact",
         "read_artifact",
         "list_available_agents",
+        "invoke_agent",
         "search_about",
     }
 
@@ -128,7 +129,7 @@ def test_a_turn_goes_on_from_rows_alone_after_its_worker_died(
     room: Room, agent: Agent, member: User, model: FakeModel, monkeypatch: Any
 ) -> None:
     """The worker dies between storing the calls and letting them cross."""
-    from apps.turns import engine
+    from apps.turns import calls
 
     class Died(BaseException):
         pass
@@ -140,7 +141,7 @@ def test_a_turn_goes_on_from_rows_alone_after_its_worker_died(
     model.says("Saved.")
     run = make_run(room, agent, member)
     with monkeypatch.context() as patched:
-        patched.setattr(engine, "cross", die)
+        patched.setattr(calls, "cross", die)
         with pytest.raises(Died):
             run_turn(run_id=run.pk)
     assert Call.objects.get().state == "proposed"

@@ -13,9 +13,9 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from apps.approvals import services as ledger
-from apps.boundary.crossing import Crossing
+from apps.boundary.crossing import Crossing, Waiting
 from apps.domain.policy import Waived
-from apps.domain.tooling import CallState, Effect
+from apps.domain.tooling import CallState, Effect, EffectKind
 from apps.rooms.services import publish_event
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call
@@ -52,11 +52,24 @@ def consume(crossing: Crossing, *, executor: str, waived: Waived = Waived.NOT) -
             raise AlreadySettled("This call was already dispatched.")
     for field, value in changes.items():
         setattr(call, field, value)
-    if call.effect != Effect.READ.value:
-        # A drafted read of ours is written once, with its outcome: it ends in this transaction,
-        # and nothing that it does can point at its row.
+    if call.effect != Effect.READ.value or _spawns_a_run(crossing):
+        # Any other drafted read of ours is written once, with its outcome: it ends in this
+        # transaction, and nothing that it does can point at its row.
         keep_call(call)
     return call
+
+
+def _spawns_a_run(crossing: Crossing) -> bool:
+    effects = () if crossing.tool is None else crossing.tool.spec.side_effects
+    return any(declared.kind is EffectKind.SPAWNS_RUN for declared in effects)
+
+
+def hand_on(crossing: Crossing, *, to: str) -> Waiting:
+    """Leave a dispatched call to what its tool set going; only that ends it, in its own time."""
+    call = crossing.call
+    call.executor, call.executor_expires_at = to, None
+    call.save(update_fields=["executor", "executor_expires_at", "updated_at"])
+    return Waiting(call)
 
 
 def announce(crossing: Crossing) -> None:

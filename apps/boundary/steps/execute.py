@@ -34,6 +34,7 @@ from apps.domain.tooling import (
     Reason,
     Specification,
     ToolFailure,
+    ToolHandedOn,
     ToolOk,
     ToolResult,
 )
@@ -65,6 +66,10 @@ class _Undone(Exception):
         self.executed = executed
 
 
+Execution = Executed | Paused | ToolHandedOn
+"""How a tool's code ended, or who has the call now."""
+
+
 def execute(
     *,
     tool: Tool,
@@ -72,7 +77,7 @@ def execute(
     call: Call,
     arguments: dict[str, Any],
     cancelled: Callable[[], bool] = lambda: False,
-) -> Executed | Paused:
+) -> Execution:
     """Carry out a dispatched call as the member, under its deadline."""
     context = CallContext(
         call_id=call.pk,
@@ -86,7 +91,10 @@ def execute(
     )
     try:
         if tool.spec.effect_domain is EffectDomain.OURS:
-            executed = _ours(tool, arguments, context)
+            ours = _ours(tool, arguments, context)
+            if isinstance(ours, ToolHandedOn):
+                return ours
+            executed = ours
         else:
             result = tool.handler(arguments, context)
             if isinstance(result, Paused) and tool.spec.pauses is not None:
@@ -100,11 +108,14 @@ def execute(
     return executed
 
 
-def _ours(tool: Tool, arguments: dict[str, Any], context: CallContext) -> Executed:
+def _ours(tool: Tool, arguments: dict[str, Any], context: CallContext) -> Executed | ToolHandedOn:
     """Run a handler of our own domain: its effect commits with its settlement, or not at all."""
     try:
         with bounded(context.deadline), room_last():
-            executed = returned(tool.spec, tool.handler(arguments, context))
+            result = tool.handler(arguments, context)
+            if isinstance(result, ToolHandedOn):
+                return result
+            executed = returned(tool.spec, result)
             failure = executed.failure
             if failure is not None and not failure.saved:
                 raise _Undone(executed)
@@ -131,8 +142,8 @@ class _Link:
 
 def returned(spec: Specification, result: ToolResult) -> Executed:
     """Tell how an execution ended by what was handed back: by the tool, or in its place."""
-    if isinstance(result, Paused):
-        said = "The tool said that it waits for another system, and does not declare that it may."
+    if isinstance(result, Paused | ToolHandedOn):
+        said = "The tool said that its call goes on elsewhere, and does not declare that it may."
         return Executed(Outcome.ERROR, ToolFailure(Reason.CONTRACT_ERROR, said))
     if isinstance(result, ToolFailure):
         outcomes = {Reason.TIMEOUT: Outcome.TIMEOUT, Reason.CANCELLED: Outcome.STOPPED}

@@ -13,7 +13,7 @@ from apps.domain.hashline.blocks import BlockResolution, Resolved
 from apps.domain.hashline.model import After, Before, Cut, Head, Paste, Put, Span, Tail
 from apps.domain.hashline.refusals import Caution, Refusal, Rule
 from apps.domain.hashline.registers import Registers
-from apps.domain.hashline.text import count_lines, has_tail_row
+from apps.domain.hashline.text import MAX_FILE_BYTES, count_lines, has_tail_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,7 @@ def expand(
     changes: list[Change] = []
     cautions: list[Caution] = []
     lines = count_lines(rows)
+    size = 0
     for each in resolved:
         hunk, place = each.hunk, each.place
         if isinstance(hunk, Cut):
@@ -94,6 +95,15 @@ def expand(
         if new is None:
             cautions.append(Caution.EMPTY_NAMED_REGISTER)
             continue
+        size += sum(map(len, new)) + len(new)
+        if size > MAX_FILE_BYTES:
+            # Told before the rows are put together: a register may be pasted thousands of times.
+            raise Refusal(
+                Rule.FILE_TOO_LARGE,
+                f"The hunks write more than the {MAX_FILE_BYTES} bytes that a file may have.",
+                path=path,
+                row=hunk.row,
+            )
         written = isinstance(hunk, Put)
         if not isinstance(place, Span):
             changes.append(Insertion(place, new, written, each.block))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from apps.domain.hashline.boundary import repair
-from apps.domain.hashline.changes import Change, Insertion, Replacement
+from apps.domain.hashline.changes import Change, Replacement
 from apps.domain.hashline.echoes import Echo, settle_echo
 from apps.domain.hashline.landing import escape_opener, land, restore_indent
 from apps.domain.hashline.model import After
@@ -33,8 +33,10 @@ def correct(changes: Sequence[Change], scene: Scene) -> tuple[list[Change], list
             if settled.ambiguous is not None:
                 ambiguous[index] = settled.ambiguous
         elif isinstance(change.place, After) and change.place.line <= scene.lines:
-            others = [*corrected[:index], *corrected[index + 1 :]]
-            moved = _moved(change, change.place, scene, others)
+            moved = land(change, change.place, scene, named)
+            if moved is None and change.block is None:
+                others = [*corrected[:index], *corrected[index + 1 :]]
+                moved = escape_opener(change, change.place, scene, others)
             if moved is not None:
                 corrected[index], caution = moved
                 cautions.append(caution)
@@ -43,13 +45,3 @@ def correct(changes: Sequence[Change], scene: Scene) -> tuple[list[Change], list
         corrected = repaired
         cautions.append(Caution.BOUNDARY_REPAIRED)
     return corrected, list(dict.fromkeys(cautions))
-
-
-def _moved(
-    change: Insertion, place: After, scene: Scene, others: Sequence[Change]
-) -> tuple[Insertion, Caution] | None:
-    landed = land(change, place, scene, named_lines(others))
-    if landed is not None or change.block is not None:
-        return landed
-    escaped = escape_opener(change, place, scene, others)
-    return None if escaped is None else (escaped, Caution.INSERT_ESCAPED_OPENER)

@@ -314,7 +314,7 @@ class _Call:
             source=work.path,
             path=target,
             outcome=FileOutcome.UPDATE,
-            tag=tag_of(applied.text),
+            tag=self._memory.histories[target][0].tag,
             first_changed_line=applied.first_changed if changed else None,
             cautions=cautions,
             blocks=blocks,

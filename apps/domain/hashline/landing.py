@@ -14,6 +14,9 @@ from apps.domain.hashline.refusals import Caution
 from apps.domain.hashline.scene import Scene
 from apps.domain.hashline.text import indent_of, is_blank
 
+MAX_REACH = 200
+"""So many lines are looked at for the end of what rows stand in."""
+
 
 def restore_indent(change: Replacement, scene: Scene) -> Replacement | None:
     """Give a body of as many rows as its range the indent that it lost as a whole, or None."""
@@ -61,7 +64,7 @@ def land(
 
 def escape_opener(
     change: Insertion, place: After, scene: Scene, others: Sequence[Change]
-) -> Insertion | None:
+) -> tuple[Insertion, Caution] | None:
     """Return a whole construct behind the construct that encloses its depth, or None."""
     depth = _depth_of(change.rows)
     row = scene.row(place.line)
@@ -76,7 +79,8 @@ def escape_opener(
     for node in chain:
         if node.start_row < at and depth.startswith(indent_of(scene.rows[node.start_row])):
             moved = replace(change, place=After(node.last_row + 1))
-            return moved if scene.parses(scene.after([*others, moved])) else None
+            whole = scene.parses(scene.after([*others, moved]))
+            return (moved, Caution.INSERT_ESCAPED_OPENER) if whole else None
     return None
 
 
@@ -85,7 +89,7 @@ def _behind_closers(line: int, depth: str, scene: Scene, named: LineSet) -> int:
     if is_blank(row) or not _is_deeper(indent_of(row), depth):
         return line
     landing = line
-    for following in range(line + 1, scene.lines + 1):
+    for following in range(line + 1, min(scene.lines, line + MAX_REACH) + 1):
         row = scene.row(following)
         if is_blank(row):
             continue
@@ -100,7 +104,7 @@ def _behind_closers(line: int, depth: str, scene: Scene, named: LineSet) -> int:
 
 def _inside(line: int, first: int, depth: str, scene: Scene, named: LineSet) -> int:
     landing = line
-    while landing > first and is_closer(scene.row(landing)):
+    while landing > max(first, line - MAX_REACH) and is_closer(scene.row(landing)):
         if not _is_deeper(depth, indent_of(scene.row(landing))):
             break
         if landing != line and landing in named:

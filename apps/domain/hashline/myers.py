@@ -41,9 +41,10 @@ def _extend(runs: list[Run], first: int, second: int, length: int) -> None:
 
 
 def _common_head(old: Sequence[str], new: Sequence[str]) -> int:
-    most = min(len(old), len(new))
     at = 0
-    while at < most and old[at] == new[at]:
+    for one, other in zip(old, new, strict=False):
+        if one != other:
+            break
         at += 1
     return at
 
@@ -51,7 +52,9 @@ def _common_head(old: Sequence[str], new: Sequence[str]) -> int:
 def _common_tail(old: Sequence[str], new: Sequence[str], head: int) -> int:
     most = min(len(old), len(new)) - head
     at = 0
-    while at < most and old[-1 - at] == new[-1 - at]:
+    for one, other in zip(reversed(old), reversed(new), strict=False):
+        if at == most or one != other:
+            break
         at += 1
     return at
 

@@ -19,6 +19,9 @@ from apps.domain.hashline.myers import Run, common_runs
 from apps.domain.hashline.syntax import Grammar, Node, SyntaxUnavailable
 from apps.domain.hashline.text import has_tail_row, is_blank
 
+_FEW = 16
+"""So many lines are counted one by one sooner than all lines at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class Drift:
@@ -97,15 +100,23 @@ def _stand_among_their_own(
     Beside a line whose text is the only one of its kind, one unchanged neighbour is enough; beside
     one that occurs elsewhere, every neighbour must be unchanged, and there must be one.
     """
-    in_old, in_live = Counter(old), Counter(live)
+    repeated = _repeated({old[line - 1] for line in anchors}, old, live)
     for first, last in anchors.ranges:
         neighbours = [line for line in (first - 1, last + 1) if 1 <= line <= len(old)]
         fitting = sum(drift.move(LineSet.of_lines([line])) == distance for line in neighbours)
-        texts = set(old[first - 1 : last])
-        repeated = any(in_old[text] > 1 or in_live[text] > 1 for text in texts)
-        if fitting == 0 or (repeated and fitting < len(neighbours)):
+        if fitting == 0:
+            return False
+        if fitting < len(neighbours) and not repeated.isdisjoint(old[first - 1 : last]):
             return False
     return True
+
+
+def _repeated(texts: set[str], old: list[str], live: list[str]) -> set[str]:
+    """Return which of these lines occur more than once in either text."""
+    if len(texts) <= _FEW:
+        return {text for text in texts if old.count(text) > 1 or live.count(text) > 1}
+    in_old, in_live = Counter(old), Counter(live)
+    return {text for text in texts if in_old[text] > 1 or in_live[text] > 1}
 
 
 def _lie_in_the_same_syntax(

@@ -23,6 +23,8 @@ from apps.domain.hashline.model import (
 
 MAX_LINE_NUMBER = 2**53 - 1
 MAX_REGISTER_NAME = 64
+MAX_HEADER_ROW = 4_096
+"""A longer row is no hunk header: paths, names and numbers are all far shorter."""
 
 _BLANKS = " \t"
 _BETWEEN = " \t-.=…"
@@ -45,6 +47,9 @@ class Verb(Enum):
     CUT = "CUT"
     REM = "REM"
     MV = "MV"
+
+
+_VERBS = tuple(verb.value for verb in Verb)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,8 @@ class _Scanner:
 
 def read_header(row: str) -> Header | None:
     """Return the hunk header that a row is, or None."""
+    if len(row) > MAX_HEADER_ROW or not row.lstrip(_BLANKS).startswith(_VERBS):
+        return None
     scanner = _Scanner(row)
     scanner.skip()
     for verb in Verb:

@@ -12,6 +12,8 @@ from apps.domain.hashline.text import count_lines
 
 SYNTAX_LIMIT = 128 * 1024
 """Longer texts are edited as written, without corrections and advice that need a whole parse."""
+MAX_QUESTIONS = 64
+"""So often is a grammar asked about one section; what is left over stays as it was written."""
 
 
 class Scene:
@@ -23,6 +25,7 @@ class Scene:
         self.rows = rows
         self.lines = count_lines(rows)
         self._grammar = grammar
+        self._questions = 0
 
     def row(self, line: int) -> str:
         """Return one line, counted from 1."""
@@ -51,8 +54,9 @@ class Scene:
         return "\n".join(build(self.rows, changes).rows)
 
     def _survey(self, text: str, rows: Sequence[int]) -> Survey | None:
-        if len(text) > SYNTAX_LIMIT:
+        if len(text) > SYNTAX_LIMIT or self._questions == MAX_QUESTIONS:
             return None
+        self._questions += 1
         try:
             return self._grammar.survey(self.path, text, rows)
         except SyntaxUnavailable:

@@ -16,6 +16,7 @@ from apps.domain.hashline.rows import (
 from apps.domain.hashline.text import encoded, is_blank
 
 MAX_PATCH_BYTES = 4 * 1024 * 1024
+MAX_PATCH_ROWS = 100_000
 MAX_SECTIONS = 64
 MAX_PATH_BYTES = 1024
 
@@ -58,6 +59,10 @@ def split(patch: str) -> list[Section]:
     if len(patch) > MAX_PATCH_BYTES or len(encoded(patch)) > MAX_PATCH_BYTES:
         raise Refusal(
             Rule.PATCH_TOO_LARGE, f"A patch may have at most {MAX_PATCH_BYTES} bytes; split it."
+        )
+    if patch.count("\n") > MAX_PATCH_ROWS:
+        raise Refusal(
+            Rule.PATCH_TOO_LARGE, f"A patch may have at most {MAX_PATCH_ROWS} rows; split it."
         )
     return _joined(_parts(patch.removeprefix("\ufeff")))
 

@@ -17,7 +17,14 @@ from apps.domain.tooling.descriptors import (
     project_schema,
 )
 from apps.domain.tooling.registry import NameTaken, NotInTheSet, Registered, Registry, Untyped
-from apps.domain.tooling.results import Paused, ToolFailure, ToolOk, ToolResult, usual_domain
+from apps.domain.tooling.results import (
+    Paused,
+    ToolFailure,
+    ToolHandedOn,
+    ToolOk,
+    ToolResult,
+    usual_domain,
+)
 from apps.domain.tooling.specification import (
     DEFAULT_PAUSE_S,
     DERIVED,
@@ -82,6 +89,7 @@ __all__ = [
     "SideEffectClass",
     "Specification",
     "ToolFailure",
+    "ToolHandedOn",
     "ToolOk",
     "ToolResult",
     "Untyped",

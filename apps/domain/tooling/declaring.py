@@ -342,6 +342,8 @@ def _check_waiting(spec: Specification) -> None:
         raise BadSpecification("retry_safe", "A sensitive tool is never tried again by itself.")
     if spec.uses_connection and spec.guard is not Guard.EXTERNAL:
         raise BadSpecification("uses_connection", "A connection leads outside, and the guard not.")
+    if spec.parallel_safe and (spec.pauses is not None or spec.uses_connection):
+        raise BadSpecification("parallel_safe", "What may wait for others runs on its own.")
     if spec.pauses is None:
         return
     if not spec.later:

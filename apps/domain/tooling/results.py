@@ -72,6 +72,13 @@ class ToolFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolHandedOn:
+    """The tool set something going that ends the call later, and committed only its beginning."""
+
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
 class Paused:
     """The tool has handed its link to another system, and the call waits for the answer.
 
@@ -81,4 +88,4 @@ class Paused:
     seconds: float | None = None
 
 
-ToolResult = ToolOk | ToolFailure | Paused
+ToolResult = ToolOk | ToolFailure | Paused | ToolHandedOn

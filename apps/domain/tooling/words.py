@@ -78,6 +78,7 @@ class Capability(StrEnum):
     ARTIFACTS_READ = "artifacts.read"
     ARTIFACTS_WRITE = "artifacts.write"
     AGENTS_READ = "agents.read"
+    AGENTS_INVOKE = "agents.invoke"
     DOCS_READ = "docs.read"
     PACKAGES_CALL = "packages.call"
 
@@ -180,3 +181,5 @@ class Reason(StrEnum):
     REPEATED_FAILURE = "repeated_failure"
     TOOL_CUT_OFF = "tool_cut_off"
     QUOTA_EXCEEDED = "quota_exceeded"
+    SUBSTITUTE_BLOCKED = "substitute_blocked"
+    PROTOCOL_FAILURE = "protocol_failure"

@@ -1,7 +1,7 @@
 """Ask tree-sitter about a text, in this process.
 
-Its grammars are C code, and some of them crash or take very long on texts made to that end. So this
-is never called where a crash would matter: a child process that can be lost calls it.
+Its grammars are C code, and some of them crash or take very long on texts made to that end. So a
+process that holds anything worth having never does this: the child does.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from apps.domain.hashline.languages import language_of
+from apps.domain.hashline.languages import LANGUAGES, language_of
 from apps.domain.hashline.syntax import Node, Survey, SyntaxUnavailable
 from apps.domain.hashline.text import indent_of, rows_of
 
@@ -48,14 +48,24 @@ class TreeSitter:
         key = (language, text)
         tree = self._trees.pop(key, None)
         if tree is None:
-            # Grammars are megabytes of code, and most processes never parse anything.
-            from tree_sitter_language_pack import get_parser
-
-            tree = get_parser(cast("SupportedLanguage", language)).parse(text.encode())
+            tree = _parser(language).parse(text.encode())
         self._trees[key] = tree
         while len(self._trees) > self._keep:
             del self._trees[next(iter(self._trees))]
         return tree
+
+
+def load_grammars() -> None:
+    """Load every grammar now, for a process that will not be able to open files later."""
+    for language in sorted(LANGUAGES):
+        _parser(language).parse(b"")
+
+
+def _parser(language: str) -> tree_sitter.Parser:
+    # Grammars are megabytes of code, and most processes never parse anything.
+    from tree_sitter_language_pack import get_parser
+
+    return get_parser(cast("SupportedLanguage", language))
 
 
 def _chain(root: tree_sitter.Node, row: int, column: int) -> tuple[Node, ...]:

@@ -1,0 +1,95 @@
+"""What comes of one exact call, made on purpose and outside any run?
+
+Code of a package runs in the sandbox, as it would in a call, and nowhere else. Nothing of it is
+kept: no run, no verdict, no row.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from apps.domain.canonical import canonical_json
+from apps.sandbox.errors import JobRefused
+from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
+from apps.tools.checking.declarations import BUILTIN
+from apps.tools.checking.selection import Audience, Selection
+from apps.tools.checking.static import Sheet, ToolSheet
+from apps.tools.packaged import limits_of
+
+
+def try_tool(
+    sheets: list[Sheet], selection: Selection, socket: Path | None = None
+) -> dict[str, Any]:
+    """Execute the one tool that was named and report what came of it."""
+    if selection.audience is Audience.HUMAN:
+        return _refused("unsupported", "This kind of declaration has no tools for people.")
+    found = [
+        (sheet, tool)
+        for sheet in sheets
+        for tool in sheet.tools
+        if selection.tool in _names(tool, selection)
+    ]
+    if len(found) != 1:
+        return _refused("not_found", "The selection has no tool of that name.")
+    sheet, tool = found[0]
+    if sheet.declaration.kind == BUILTIN:
+        return _refused(
+            "unsupported",
+            "A tool of our own runs as a member in a room, and a check has neither.",
+        )
+    if sheet.problems or tool.problems:
+        return _refused("not_ready", "The declaration is not ready, so nothing was executed.")
+    return _call(sheet, tool, selection.arguments, socket)
+
+
+def _names(tool: ToolSheet, selection: Selection) -> tuple[str, ...]:
+    # The short name is unambiguous only where the artifact was named.
+    return (tool.spec.name, tool.tool_id) if selection.artifact else (tool.spec.name,)
+
+
+def _call(sheet: Sheet, tool: ToolSheet, arguments: Any, socket: Path | None) -> dict[str, Any]:
+    spec, declared = tool.spec, tool.declared
+    if declared is None:
+        return _refused("not_ready", "The tool has no entry.")
+    if len(canonical_json(arguments)) > spec.argument_cap:
+        return _refused("arguments", f"They are larger than {spec.argument_cap:,} bytes.")
+    errors = spec.argument_errors(arguments)
+    if errors:
+        return _refused("arguments", "They do not satisfy the input schema.") | {
+            "errors": [error.as_dict() for error in errors]
+        }
+    try:
+        reply = call_python_tool(
+            tree=sheet.declaration.files,
+            entry=declared.entry,
+            arguments=arguments,
+            limits=limits_of(declared.limits),
+            deadline_s=spec.timeout_s,
+            path=socket,
+        )
+    except JobRefused as refusal:
+        return _refused("sandbox", str(refusal))
+    return _outcome(tool, reply)
+
+
+def _outcome(tool: ToolSheet, reply: ToolReply) -> dict[str, Any]:
+    if reply.kind is not ReplyKind.VALUE:
+        said = f"{reply.error_type}: {reply.message}" if reply.error_type else reply.message
+        return _refused(reply.kind.value, said)
+    errors = tool.spec.output_errors(reply.value)
+    if errors:
+        return _refused("output", "The result does not satisfy the output schema.") | {
+            "errors": [error.as_dict() for error in errors]
+        }
+    return {
+        "ok": True,
+        "outcome": "value",
+        "message": "",
+        "value": reply.value,
+        "wall_ms": reply.stats.wall_ms,
+    }
+
+
+def _refused(outcome: str, message: str) -> dict[str, Any]:
+    return {"ok": False, "outcome": outcome, "message": message}

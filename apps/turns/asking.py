@@ -1,0 +1,66 @@
+"""How is a model asked for one step, and how much of the conversation does it get to read?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+
+from apps.runs.models import Run
+from apps.tools.catalog import offered_tools
+from apps.turns.answer import Answer, listen
+from apps.turns.compacting import within_bounds
+from apps.turns.context import read_conversation
+from apps.turns.failing import after_failure
+from apps.turns.grip import Grip
+from apps.turns.listening import patiently
+from apps.turns.plan import plan_step
+from apps.turns.provider import ProviderFailed, provider
+from apps.turns.storing import store
+
+MAX_STEPS = 40
+
+
+def ask_model(grip: Grip) -> bool:
+    """Take one step with the model; False says that the run ended or was put back."""
+    run = Run.objects.select_related("agent", "member", "room").get(pk=grip.run_id)
+    conversation = read_conversation(run)
+    plan = plan_step(conversation, offered_tools(run))
+    if plan.step > MAX_STEPS:
+        grip.fail(f"The turn took more than {MAX_STEPS} steps.")
+        return False
+    tools = plan.tools(run.catalog or {})
+    messages = within_bounds(grip, conversation, tools)
+    answer = grip.answer = Answer(
+        run=run,
+        step=plan.step,
+        tools=plan.held,
+        made=plan.made,
+        # What a bound tool has to come before is not said yet; a child speaks to its parent only.
+        hushed=bool(plan.bound) or run.parent_id is not None,
+    )
+    try:
+        _listen(grip, run, answer, messages, tools)
+    except ProviderFailed as failure:
+        return after_failure(grip, plan, answer, failure)
+    return True if grip.pulse.interrupted() else store(grip, plan, answer)
+
+
+def _listen(
+    grip: Grip,
+    run: Run,
+    answer: Answer,
+    messages: list[dict[str, Any]],
+    tools: list[dict[str, Any]],
+) -> None:
+    # The model may take minutes: no connection is held while it speaks.
+    connection.close()
+    deltas = provider().stream(
+        model=run.agent.model_name,
+        messages=messages,
+        tools=tools,
+        stopped=grip.pulse.interrupted,
+    )
+    patience = run.agent.inactivity_s or settings.KAIZEN_TURN_INACTIVITY_S
+    listen(answer=answer, deltas=patiently(deltas, grip.pulse.interrupted, patience=patience))

@@ -1,0 +1,425 @@
+"""`manage.py tools check`: all is read, nothing is run, and the exit code can be relied on."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from apps.domain.archives import MANIFEST_NAME
+from apps.domain.manifests import parse_manifest
+from apps.packages.services import publish_package
+from apps.proposals.services.drafts import create_proposal
+from apps.tools.management.commands.tools import Command
+from tests.factories.packages import definition, manifest, tree
+from tests.factories.rooms import make_member
+from tests.sandboxd.daemon import Daemon
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a package into a folder of its own."""
+
+    def to_disk(
+        folder: str = "weather", given: Any = None, files: dict[str, bytes] | None = None
+    ) -> Path:
+        place = tmp_path / folder
+        for path, content in (tree() if files is None else files).items():
+            (place / path).parent.mkdir(parents=True, exist_ok=True)
+            (place / path).write_bytes(content)
+        (place / MANIFEST_NAME).write_text(json.dumps(manifest() if given is None else given))
+        return place
+
+    return to_disk
+
+
+def check(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any], str]:
+    """The exit code, the report, and the lines for people."""
+    code = 0
+    try:
+        call_command("tools", "check", *words)
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    said = capsys.readouterr()
+    return code, json.loads(said.out), said.err
+
+
+def rules(report: dict[str, Any]) -> set[str]:
+    """Every rule that something in a report breaks."""
+    found = {problem["rule"] for problem in report["problems"]}
+    for scope in report["scopes"]:
+        found |= {problem["rule"] for problem in scope["problems"]}
+        found |= {problem["rule"] for tool in scope["tools"] for problem in tool["problems"]}
+    return found
+
+
+# --- the request ---
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["builtin", "--eval", "builtin"],
+        ["builtin", "--artifact", "weather", "--audience", "agent"],
+        ["builtin", "--audience", "agent"],
+        ["--eval", "builtin", "--artifact", "weather"],
+        ["--artifact", "weather"],
+        ["--audience", "agent"],
+        ["--artifact", "weather", "--audience", "robot"],
+        [""],
+        ["--tool", "x"],
+        ["--args", "{}"],
+        ["builtin", "--tool", "search_about", "--args", "{}"],
+        ["--execute"],
+        ["builtin", "--execute"],
+        ["--execute", "--tool", "x", "--args", "{}"],
+        ["builtin", "--execute", "--tool", "x"],
+        ["builtin", "--execute", "--tool", "x", "--args", "{"],
+        ["builtin", "--execute", "--tool", "x", "--args", "[]"],
+        ["builtin", "--execute", "--tool", "x", "--args", '{"a": 1, "a": 2}'],
+        ["--artifact", "a", "--audience", "human", "--execute", "--tool", "x", "--args", "{}"],
+        ["--repo", "/nowhere/at/all"],
+        ["--state-dir", "/nowhere/at/all"],
+        ["--colour"],
+    ],
+    ids=" ".join,
+)
+def test_a_request_that_makes_no_sense_ends_with_two_and_prints_no_report(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        Command().run_from_argv(["manage.py", "tools", "check", *words])
+    assert ended.value.code == 2
+    assert capsys.readouterr().out == ""
+
+
+# --- a folder ---
+
+
+def test_a_sound_package_is_ready(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    code, report, lines = check(capsys, str(write()))
+    assert (code, report["ready"], report["execution"]) == (0, True, None)
+    (scope,) = report["scopes"]
+    assert set(scope["pins"]) == {"artifact_hash", "contract_digest"}
+    (tool,) = scope["tools"]
+    assert (tool["tool"], tool["id"], tool["ready"]) == (
+        "pkg_weather_convert",
+        "weather.convert",
+        True,
+    )
+    assert tool["specification"]["input_schema"] == definition()["input"]
+    assert set(tool["pins"]) == {"weather.py"}
+    assert "ready: pkg_weather_convert" in lines
+
+
+@pytest.mark.parametrize(
+    ("given", "files", "rule"),
+    [
+        (manifest(tools=[]), {}, "minItems"),
+        (manifest("weather", "1.0.0", definition(input={"type": "objekt"})), {}, "meta_schema"),
+        (
+            manifest("weather", "1.0.0", definition(network={"kind": "unrestricted"})),
+            {},
+            "unsupported",
+        ),
+        (None, {"weather.py": None}, "entry_missing"),
+        (None, {"weather.py": b"def other(a): ..."}, "entry"),
+        (None, {"weather.py": b"def convert(): ..."}, "entry"),
+        (None, {"weather.py": b"def convert(a, b): ..."}, "entry"),
+        (None, {"weather.py": b"def convert(a, *, b): ..."}, "entry"),
+        (None, {"weather.py": b"async def convert(a): ..."}, "entry"),
+        (None, {"weather.py": b"def convert(a:"}, "syntax"),
+        (None, {"weather.py": b"\x00"}, "syntax"),
+        (None, {"weather.py": b"(" * 10_000}, "syntax"),
+        (None, {"package.json": b'{"name": "other", "version": "1.0.0"}'}, "disagrees"),
+        (
+            None,
+            {
+                "package.json": b'{"name": "weather", "version": "1.0.0",'
+                b' "devDependencies": {"a": "^1.0.0"}}'
+            },
+            "pin",
+        ),
+        (
+            None,
+            {
+                "package.json": b'{"name": "weather", "version": "1.0.0",'
+                b' "dependencies": {"a": "1.0.0"}}'
+            },
+            "dependency",
+        ),
+        (None, {"more.py": b"x" * 200_000}, "file"),
+        (None, {f"{n}.py": b"" for n in range(70)}, "file_count"),
+        (None, {"lib.so": b""}, "compiled"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_wrong_is_named_and_ends_with_one(
+    given: Any,
+    files: dict[str, bytes | None],
+    rule: str,
+    write: Write,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    whole = {path: text for path, text in (tree() | files).items() if text is not None}
+    code, report, _ = check(capsys, str(write(given=given, files=whole)))
+    assert (code, report["ready"]) == (1, False)
+    assert rule in rules(report)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"def convert(a, b=1): ...",
+        b"def convert(*given): ...",
+        b"convert = lambda a: a",
+        b"from inner import convert",
+        b"import inner as convert",
+        b"from inner import *",
+        b"if True:\n    def convert(a): ...",
+        b"class convert:\n    def __init__(self, a): ...",
+    ],
+)
+def test_what_only_running_would_tell_is_not_called_wrong(
+    source: bytes, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(capsys, str(write(files=tree() | {"weather.py": source})))[0] == 0
+
+
+def test_nothing_of_a_package_is_run_by_checking_it(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace"
+    source = f"open({str(trace)!r}, 'w')\ndef convert(a): ...".encode()
+    place = write(files=tree() | {"weather.py": source, "test_weather.py": source})
+    before = sorted(place.rglob("*"))
+    assert check(capsys, str(place))[0] == 0
+    assert not trace.exists()
+    assert sorted(place.rglob("*")) == before
+
+
+def test_a_link_out_of_the_folder_is_not_followed(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "elsewhere.py").write_text("def convert(a): ...")
+    place = write()
+    (place / "weather.py").unlink()
+    (place / "weather.py").symlink_to(tmp_path / "elsewhere.py")
+    code, report, _ = check(capsys, str(place))
+    assert code == 1
+    assert rules(report) >= {"file", "entry_missing"}
+
+
+@pytest.mark.parametrize("words", [["there"], ["dir:there"], ["proposal"], ["package:"]])
+def test_a_selector_that_names_nothing_ends_with_one(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, report, _ = check(capsys, *words, "--repo", str(tmp_path))
+    assert (code, rules(report)) == (1, {"not_found"})
+
+
+def test_every_manifest_below_a_repository_is_checked(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("a/weather")
+    write("b/broken", given={"name": "broken"})
+    code, report, _ = check(capsys, "--repo", str(tmp_path))
+    assert code == 1
+    assert [(scope["selector"], scope["ready"]) for scope in report["scopes"]] == [
+        ("dir:a/weather", True),
+        ("dir:b/broken", False),
+    ]
+    assert check(capsys, "--repo", str(tmp_path), "a/weather", "--json")[::2] == (0, "")
+    named = ["--repo", str(tmp_path), "--artifact", "weather", "--audience", "agent"]
+    assert check(capsys, *named)[0] == 0
+
+
+def test_tools_for_people_are_refused_as_unsupported(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write()
+    named = ["--repo", str(tmp_path), "--artifact", "weather", "--audience", "human"]
+    code, report, _ = check(capsys, *named)
+    assert (code, rules(report)) == (1, {"unsupported"})
+    code, report, _ = check(capsys, *named, "--execute", "--tool", "inspect")
+    assert (code, report["execution"]["outcome"]) == (1, "unsupported")
+
+
+def test_declarations_of_another_kind_are_refused_as_unsupported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "index.artf").write_text("[views.agent_sessions.app]")
+    code, report, _ = check(capsys, str(tmp_path))
+    assert (code, rules(report)) == (1, {"unsupported"})
+
+
+# --- this deployment ---
+
+
+def test_our_own_tools_are_ready(capsys: pytest.CaptureFixture[str]) -> None:
+    code, report, _ = check(capsys, "builtin")
+    assert code == 0
+    assert all(tool["ready"] for tool in report["scopes"][0]["tools"])
+    assert check(capsys, "--eval", "builtin")[0] == 0
+
+
+def test_a_tool_of_our_own_is_not_executed_outside_a_room(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["builtin", "--execute", "--tool", "search_about", "--args", '{"query": "a"}']
+    code, report, _ = check(capsys, *words)
+    assert (code, report["execution"]["outcome"]) == (1, "unsupported")
+
+
+@pytest.fixture
+def deployed(db: None) -> str:
+    """The id of a draft; the same package is admitted in an earlier version."""
+    author, keeper = make_member("ada"), make_member("keeper")
+    publish_package(
+        manifest=parse_manifest(manifest()), files=tree(), author=author, admitted_by=keeper
+    )
+    draft = create_proposal(
+        author=author, manifest=manifest(version="1.1.0"), files=tree(version="1.1.0"), note=""
+    )
+    return str(draft.pk)
+
+
+def test_a_package_and_a_proposal_are_checked_where_they_are_stored(
+    deployed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (["package:weather"], ["package:weather@1.0.0"]):
+        _, report, _ = check(capsys, *words)
+        assert rules(report) <= {"sandbox"}
+        assert report["scopes"][0]["selector"] == "package:weather@1.0.0"
+    code, report, _ = check(capsys, f"proposal:{deployed}")
+    assert code == 1
+    assert rules(report) - {"sandbox"} == {"receipt"}
+    named = ["--artifact", "weather@1.0.0", "--audience", "agent"]
+    assert check(capsys, *named)[1]["scopes"][0]["selector"] == "package:weather@1.0.0"
+    assert rules(check(capsys, f"proposal:{uuid.uuid4()}")[1]) == {"not_found"}
+    assert rules(check(capsys, "package:weather@9.9.9")[1]) == {"not_found"}
+
+
+def test_without_a_selector_everything_that_is_active_is_checked(
+    deployed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, report, _ = check(capsys)
+    assert [scope["selector"] for scope in report["scopes"]] == [
+        "builtin",
+        "package:weather@1.0.0",
+    ]
+
+
+def test_files_that_are_not_those_that_were_admitted_are_found(
+    deployed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from apps.packages.models import PackageFile
+
+    PackageFile.objects.filter(path="test_weather.py").delete()
+    code, report, _ = check(capsys, "package:weather")
+    assert code == 1
+    assert "pin" in rules(report)
+
+
+def test_a_check_leaves_nothing_behind(deployed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def rows() -> dict[str, int]:
+        return {model._meta.label: model._default_manager.count() for model in apps.get_models()}
+
+    before = rows()
+    with CaptureQueriesContext(connection) as asked:
+        for words in ([], ["package:weather"], [f"proposal:{deployed}"]):
+            check(capsys, *words)
+    assert {query["sql"].split()[0] for query in asked} == {"SELECT"}
+    assert rows() == before
+
+
+# --- one exact call ---
+
+
+def exact(place: Path, arguments: str, *more: str) -> list[str]:
+    words = [str(place), "--execute", "--tool", "pkg_weather_convert", "--args", arguments]
+    return [*words, *more]
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [
+        (["--tool", "weather.convert", "--args", "{}"], "not_found"),
+        (["--tool", "pkg_weather", "--args", "{}"], "not_found"),
+        (["--tool", "pkg_weather_convert", "--args", "{}"], "arguments"),
+        (["--tool", "pkg_weather_convert", "--args", '{"celsius": "SECRET"}'], "arguments"),
+        (
+            ["--tool", "pkg_weather_convert", "--args", json.dumps({"celsius": "x" * 70_000})],
+            "arguments",
+        ),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_a_call_that_is_not_exact_is_refused_before_anything_runs(
+    words: list[str], outcome: str, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, report, _ = check(capsys, str(write()), "--execute", *words)
+    assert (code, report["execution"]["outcome"]) == (1, outcome)
+    assert "SECRET" not in json.dumps(report)
+
+
+def test_what_is_not_ready_is_not_executed(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = write(files=tree() | {"weather.py": b"def convert(): ..."})
+    code, report, _ = check(capsys, *exact(place, '{"celsius": 1}'))
+    assert (code, report["execution"]["outcome"]) == (1, "not_ready")
+
+
+def test_without_a_sandbox_nothing_is_executed(
+    write: Write, capsys: pytest.CaptureFixture[str], settings: Any, tmp_path: Path
+) -> None:
+    settings.KAIZEN_SANDBOXD_SOCKET = str(tmp_path / "nobody.sock")
+    code, report, _ = check(capsys, *exact(write(), '{"celsius": 1}'))
+    assert (code, report["execution"]["outcome"]) == (1, "unavailable")
+
+
+@pytest.fixture
+def state(daemon: Daemon, tmp_path: Path) -> str:
+    """A state directory whose supervisor is the one of these tests."""
+    place = tmp_path / "state"
+    place.mkdir()
+    (place / "sandboxd.sock").symlink_to(daemon.socket)
+    return str(place)
+
+
+@pytest.mark.sandbox
+def test_one_exact_call_runs_in_the_sandbox(
+    write: Write, state: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = exact(write(), '{"celsius": 100}', "--state-dir", state)
+    code, report, lines = check(capsys, *words)
+    assert (code, report["execution"]["value"]) == (0, {"fahrenheit": 212})
+    assert "executed: value" in lines
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize(
+    ("source", "outcome"),
+    [
+        (b"def convert(a):\n    raise ValueError('no')", "raised"),
+        (b"def convert(a):\n    return 'no object'", "output"),
+        (b"def convert(a):\n    import os\n    os._exit(3)", "crashed"),
+    ],
+)
+def test_a_call_that_fails_ends_with_one(
+    source: bytes, outcome: str, write: Write, state: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = write(files=tree() | {"weather.py": source})
+    code, report, _ = check(capsys, *exact(place, '{"celsius": 1}', "--state-dir", state))
+    assert (code, report["execution"]["outcome"]) == (1, outcome)
