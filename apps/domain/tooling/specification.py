@@ -175,7 +175,7 @@ class Specification:
     @property
     def digest(self) -> str:
         """The digest of the whole declaration, schemas included."""
-        return digest(self.as_dict())
+        return _digest(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the whole declaration as a JSON object that shares nothing with it."""
@@ -200,6 +200,12 @@ class Specification:
 def _descriptor_digest(name: str, description: str, input_text: bytes) -> str:
     # Every decision compares this digest, and a descriptor follows from these three alone.
     return descriptor_digest(Descriptor(name, description, project_schema(json.loads(input_text))))
+
+
+@lru_cache(maxsize=1024)
+def _digest(spec: Specification) -> str:
+    # A specification never changes, and every call compares this digest several times.
+    return digest(spec.as_dict())
 
 
 def _plain(value: Any) -> Any:
