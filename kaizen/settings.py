@@ -81,6 +81,7 @@ INSTALLED_APPS = [
     "apps.artifacts",
     "apps.approvals",
     "apps.grants",
+    "apps.quotas",
     "apps.proposals",
     "apps.library",
     "apps.tools",
@@ -231,6 +232,7 @@ CELERY_TASK_ROUTES = {
     "core.*": {"queue": "sweeps"},
     "audit.*": {"queue": "sweeps"},
     "approvals.*": {"queue": "sweeps"},
+    "quotas.*": {"queue": "sweeps"},
     "runs.*": {"queue": "sweeps"},
 }
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
@@ -259,6 +261,7 @@ CELERY_BEAT_SCHEDULE = {
         "audit.seal": 10.0,
         "audit.ensure_months": 3600.0,
         "core.collect": 3600.0,
+        "quotas.forget_old": 24 * 3600.0,
     }.items()
 }
 

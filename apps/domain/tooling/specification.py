@@ -197,6 +197,12 @@ class Specification:
 
 
 @lru_cache(maxsize=1024)
+def _digest(spec: Specification) -> str:
+    # Every decision compares it, and a specification never changes.
+    return digest(spec.as_dict())
+
+
+@lru_cache(maxsize=1024)
 def _descriptor_digest(name: str, description: str, input_text: bytes) -> str:
     # Every decision compares this digest, and a descriptor follows from these three alone.
     return descriptor_digest(Descriptor(name, description, project_schema(json.loads(input_text))))
