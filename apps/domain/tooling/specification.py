@@ -208,12 +208,6 @@ def _descriptor_digest(name: str, description: str, input_text: bytes) -> str:
     return descriptor_digest(Descriptor(name, description, project_schema(json.loads(input_text))))
 
 
-@lru_cache(maxsize=1024)
-def _digest(spec: Specification) -> str:
-    # A specification never changes, and every call compares this digest several times.
-    return digest(spec.as_dict())
-
-
 def _plain(value: Any) -> Any:
     """Return a field of a specification as JSON."""
     if isinstance(value, tuple):
