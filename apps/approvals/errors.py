@@ -33,6 +33,30 @@ class MayNotBeRemembered(Invalid):
     """What asks every time cannot be allowed once for all."""
 
 
+class PreviewAgain(Conflict):
+    """What was previewed is lost, outdated, or somebody else's; nothing was done."""
+
+    code = "preview_again"
+
+
+class NotAuthorized(Conflict):
+    """Nobody has agreed to exactly this preview."""
+
+    code = "not_authorized"
+
+
+class BeingApplied(Conflict):
+    """The operation is being carried out at this moment."""
+
+    code = "being_applied"
+
+
+class OutcomeUnknown(Conflict):
+    """Whether the operation was carried out is unknown, and it is never tried again by itself."""
+
+    code = "outcome_unknown"
+
+
 class PauseNotFound(NotFound):
     """No call waits under that token."""
 

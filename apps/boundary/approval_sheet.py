@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from apps.accounts.models import User
-from apps.approvals.models import ApprovalRequest
+from apps.approvals.models import Answer, ApprovalRequest
 from apps.approvals.selectors import request_for
-from apps.domain.tooling import Effect, EffectDomain, EffectKind, Specification
+from apps.domain.policy import Second
+from apps.domain.tooling import Effect, EffectDomain, EffectKind, Family, Specification
 from apps.grants.policy import deployment_policy
 from apps.runs.bodies import arguments_of
 from apps.tools.catalog import resolve_tool
 
+_SECONDS = {
+    Second.ROOM_OWNER: "The room's owner, or an administrator",
+    Second.ADMINISTRATOR: "An administrator",
+}
 _UNKNOWN = "Unknown: the tool is no longer there, so a yes would be refused."
 _EFFECTS = {
     Effect.READ: "It reads.",
@@ -32,6 +39,18 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """One of the people who have to say yes."""
+
+    part: str
+    who: str
+    person: User | None
+    """Who answered, or the one who alone can."""
+    said: bool | None
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class ApprovalSheet:
     """One question with the answers to the four that come before it."""
 
@@ -43,12 +62,21 @@ class ApprovalSheet:
     undo: str
     undoable: bool
     comes_from: str
+    pinned: tuple[str, ...]
+    """The arguments that the deployment set, which nobody here can change."""
+    people: tuple[Asked, ...]
+    """Who has to say yes, and what they said."""
+    may_answer: bool
+    may_edit: bool
+    may_remember: bool
 
 
 def approval_sheet(*, approval_id: Any, decider: User) -> ApprovalSheet:
-    """Gather everything about one question for the member who decides it, or refuse."""
+    """Gather everything about one question for one who decides it, or refuse."""
     request = request_for(approval_id=approval_id, decider=decider)
     call = request.call
+    answers = {row.part: row for row in request.answers.select_related("by")}
+    waits = request.state == ApprovalRequest.State.PENDING
     tool = resolve_tool(call.tool, call.run.agent, deployment_policy())
     spec = tool.spec if tool is not None else None
     return ApprovalSheet(
@@ -60,7 +88,32 @@ def approval_sheet(*, approval_id: Any, decider: User) -> ApprovalSheet:
         undo=_undo(spec),
         undoable=spec is not None and _is_undoable(spec),
         comes_from=spec.source if spec is not None else "",
+        pinned=tuple(sorted(tool.pins.names)) if tool is not None else (),
+        people=_people(request, answers),
+        may_answer=waits and _may_answer(request, answers, decider),
+        may_edit=waits and tool is not None and decider.pk == request.decider_id,
+        may_remember=waits and request.may_remember and decider.pk == request.decider_id,
     )
+
+
+def _may_answer(request: ApprovalRequest, answers: Mapping[str, Answer], person: User) -> bool:
+    mine = Answer.Part.FIRST if person.pk == request.decider_id else Answer.Part.SECOND
+    return mine not in answers
+
+
+def _people(request: ApprovalRequest, answers: Mapping[str, Answer]) -> tuple[Asked, ...]:
+    first = answers.get(Answer.Part.FIRST)
+    member = _asked(Answer.Part.FIRST, request.decider.name, first, request.decider)
+    if request.second == Second.NOBODY:
+        return (member,)
+    second = answers.get(Answer.Part.SECOND)
+    who = second.by.name if second is not None else _SECONDS[Second(request.second)]
+    return (member, _asked(Answer.Part.SECOND, who, second, second.by if second else None))
+
+
+def _asked(part: str, who: str, answer: Answer | None, person: User | None) -> Asked:
+    said, at = (None, None) if answer is None else (answer.yes, answer.at)
+    return Asked(part=str(part), who=who, person=person, said=said, at=at)
 
 
 def _where(spec: Specification | None) -> str:
@@ -71,8 +124,10 @@ def _where(spec: Specification | None) -> str:
             return "Kaizen's own store."
         case EffectDomain.CHECKPOINTED:
             return "Kaizen's own store, step by step."
-        case EffectDomain.EXTERNAL:
+        case EffectDomain.EXTERNAL if spec.family is Family.PACKAGES:
             return "The code of a package, confined in the sandbox, without network."
+        case EffectDomain.EXTERNAL:
+            return f"Outside of Kaizen: {spec.surface}."
 
 
 def _effect(spec: Specification | None) -> str:

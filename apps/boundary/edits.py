@@ -9,6 +9,7 @@ asked about the new arguments.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Max
@@ -42,14 +43,19 @@ MAX_TOLD = 4_000
 """Characters of new arguments that the model is told; the rest it learns from the result."""
 
 
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """The new call, and the question about it where it asks."""
+
+    call: Call
+    request: ApprovalRequest | None
+
+
 @room_last()
 def edit_approval(
     *, approval_id: Any, member: User, arguments_digest: str, arguments: dict[str, Any]
-) -> ApprovalRequest | None:
-    """Put other arguments in place of those that a request holds, and say yes to them.
-
-    Returns the request about the new call, or None where the new call needs nobody's yes.
-    """
+) -> Edited:
+    """Put other arguments in place of those that a request holds, and say yes to them."""
     request, run, call = lock_for_decision(request_for(approval_id=approval_id, decider=member))
     demand_open(request, run)
     if member.pk != request.decider_id:
@@ -65,7 +71,7 @@ def edit_approval(
     ledger.replace(request=request, person=member, comment="")
     announce_decision(request, run, by=member)
     _settle_old(run, call, draft, member)
-    return _put_in_place(run, draft, request, member)
+    return Edited(draft.call, _put_in_place(run, draft, request, member))
 
 
 def _draft(run: Run, call: Call, request: ApprovalRequest, arguments: dict[str, Any]) -> Draft:

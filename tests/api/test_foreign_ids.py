@@ -40,6 +40,8 @@ OTHER_PATHS: list[tuple[str, str, Any]] = [
     ("post", "approvals/{approval}/approve", {"arguments_digest": DIGEST}),
     ("post", "approvals/{approval}/approve", {}),
     ("post", "approvals/{approval}/deny", {"reason": "No."}),
+    ("post", "approvals/{approval}/edit", {"arguments_digest": DIGEST, "arguments": {}}),
+    ("post", "approvals/{approval}/edit", {}),
     ("get", "artifacts/{artifact}", None),
     ("get", "artifacts/{artifact}/versions", None),
     ("get", "artifacts/{artifact}/versions/1", None),

@@ -44,12 +44,13 @@ def asked(run: Run) -> ApprovalRequest:
 
 
 def edit(asked: ApprovalRequest, person: User, **arguments: Any) -> ApprovalRequest | None:
-    return edit_approval(
+    edited = edit_approval(
         approval_id=asked.pk,
         member=person,
         arguments_digest=asked.arguments_digest,
         arguments=arguments,
     )
+    return edited.request
 
 
 def test_an_edit_is_a_new_call_with_its_own_digest_and_yes(

@@ -9,7 +9,6 @@ from rest_framework import serializers
 
 from apps.accounts.api.serializers import PersonSerializer
 from apps.approvals.models import ApprovalRequest
-from apps.boundary.approval_sheet import ApprovalSheet
 from apps.core.api.serializers import StrictSerializer, TextField
 from apps.domain.tooling import CallState, Outcome
 from apps.runs.api.serializers import AgentCardSerializer
@@ -18,7 +17,6 @@ from apps.runs.models import Call
 
 CALL_STATES = [state.value for state in CallState]
 OUTCOMES = [outcome.value for outcome in Outcome]
-_DIGEST = r"^sha256:[0-9a-f]{64}$"
 
 
 class CallSerializer(serializers.Serializer):
@@ -66,74 +64,6 @@ class CallDetailSerializer(CallSerializer):
     def get_projection(self, call: Call) -> dict[str, Any] | None:
         """Return what the model was told, or null for everybody but the run's member."""
         return projection_of(call) if self.context["whole"] else None
-
-
-class ApprovalQuerySerializer(StrictSerializer):
-    """Which approvals."""
-
-    state = serializers.ChoiceField(choices=["pending", "decided"], required=False)
-
-
-class ApprovalSerializer(serializers.Serializer):
-    """A question as the list of its decider shows it."""
-
-    id = serializers.UUIDField()
-    call = serializers.UUIDField(source="call_id")
-    run = serializers.UUIDField(source="call.run_id")
-    room = serializers.UUIDField(source="call.run.room_id")
-    tool = serializers.CharField()
-    title = serializers.CharField(source="call.title")
-    effect = serializers.CharField(source="call.effect")
-    agent = AgentCardSerializer(source="call.run.agent")
-    state = serializers.ChoiceField(choices=ApprovalRequest.State.choices)
-    why = serializers.CharField()
-    expires_at = serializers.DateTimeField()
-    created_at = serializers.DateTimeField()
-    decided_at = serializers.DateTimeField(allow_null=True)
-    comment = serializers.CharField()
-
-
-class AboutSerializer(serializers.Serializer):
-    """The four answers that come before every yes."""
-
-    where = serializers.CharField(help_text="Where the effect lands.")
-    as_whom = serializers.CharField(help_text="In whose name.")
-    effect = serializers.CharField(help_text="What it does.")
-    undo = serializers.CharField(help_text="Whether it can be taken back.")
-    undoable = serializers.BooleanField(help_text="The same as a fact; a read needs no undoing.")
-    comes_from = serializers.CharField(help_text="Where the tool comes from.")
-
-
-class ApprovalDetailSerializer(ApprovalSerializer):
-    """Everything that the decider needs, the exact arguments among it."""
-
-    arguments_digest = serializers.CharField()
-    descriptor_digest = serializers.CharField()
-    arguments = serializers.SerializerMethodField()
-    about = serializers.SerializerMethodField()
-
-    @extend_schema_field({"type": "object", "additionalProperties": {}})
-    def get_arguments(self, request: ApprovalRequest) -> dict[str, Any]:
-        """Return the exact arguments that the decision is about."""
-        sheet: ApprovalSheet = self.context["sheet"]
-        return sheet.arguments
-
-    @extend_schema_field(AboutSerializer)
-    def get_about(self, request: ApprovalRequest) -> dict[str, Any]:
-        """Answer the four questions."""
-        return dict(AboutSerializer(self.context["sheet"]).data)
-
-
-class ApproveSerializer(StrictSerializer):
-    """A yes to exactly the arguments with this digest."""
-
-    arguments_digest = serializers.RegexField(_DIGEST)
-
-
-class DenySerializer(StrictSerializer):
-    """A no, and why, which the model is told."""
-
-    reason = TextField(max_length=500, required=False, allow_blank=True, default="")
 
 
 class StartedRunSerializer(serializers.Serializer):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from apps.approvals import services as ledger
+from apps.approvals.previews import binding_in
 from apps.boundary.crossing import Crossing, Waiting
 from apps.core.queue import ring
 from apps.domain.policy import Ask
 from apps.domain.tooling import CallState
 from apps.rooms.services import publish_event
+from apps.runs.bodies import arguments_of
 from apps.runs.services import actor_of, keep_call, member_card
 
 EXECUTE_TASK = "boundary.execute_call"
@@ -30,6 +32,7 @@ def ask(crossing: Crossing, question: Ask) -> Waiting:
         second=question.second,
         may_remember=question.may_remember,
         expires_after_s=question.expires_after_s,
+        binding=binding_in(arguments_of(call)),
     )
     publish_event(
         room_id=run.room_id,
