@@ -125,7 +125,9 @@ export class Decision {
   render() {
     const busy = this.mode === "busy";
     const parts = [];
-    if (this.problem) parts.push(h("div", { class: "grow reason" }, problemNote(this.problem)));
+    // Where fields are named below, the whole sentence would say it twice.
+    const named = this.problem && this.problem.errors && this.problem.errors.length > 0;
+    if (this.problem) parts.push(h("div", { class: "grow reason" }, problemNote(named ? { ...this.problem, message: "These arguments are not valid." } : this.problem)));
     if (!this.detail.may.answer) parts.push(this.waiting());
     else if (this.mode === "deny") parts.push(this.denyForm());
     else if (this.mode === "edit") parts.push(this.editForm());
