@@ -47,17 +47,20 @@ async def drive(
     *,
     url: str,
     path: str,
-    headers: dict[str, str],
+    headers: list[dict[str, str]],
     body: Callable[[int], Any],
     concurrency: int,
     seconds: float,
 ) -> tuple[list[float], float]:
-    """Send requests for a while; return each one's milliseconds and the seconds that it took."""
+    """Send requests for a while; return each one's milliseconds and the seconds that it took.
+
+    The headers go round among the connections, each of which keeps its own.
+    """
     times: list[float] = []
     number = 0
     until = time.perf_counter() + seconds
 
-    async def one() -> None:
+    async def one(ours: dict[str, str]) -> None:
         nonlocal number
         connection = Connection(url)
         await connection.open()
@@ -65,12 +68,12 @@ async def drive(
             number += 1
             mine = number
             began = time.perf_counter()
-            status, answer = await connection.post(path, body(mine), headers)
+            status, answer = await connection.post(path, body(mine), ours)
             times.append((time.perf_counter() - began) * 1000)
             if status != 200:
                 raise BenchmarkFailed(f"{path} answered {status}: {answer[:200]!r}")
         connection.close()
 
     began = time.perf_counter()
-    await asyncio.gather(*(one() for _ in range(concurrency)))
+    await asyncio.gather(*(one(headers[place % len(headers)]) for place in range(concurrency)))
     return times, time.perf_counter() - began

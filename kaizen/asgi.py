@@ -15,10 +15,11 @@ from django.conf import settings  # noqa: E402
 from apps.web.origins import OriginOrTicket  # noqa: E402
 from apps.web.routing import websocket_routes  # noqa: E402
 from kaizen.bodies import BodyLimit  # noqa: E402
+from kaizen.door import ProposalDoor  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
-        "http": BodyLimit(http),
+        "http": BodyLimit(ProposalDoor(http)),
         "websocket": OriginOrTicket(
             AuthMiddlewareStack(URLRouter(websocket_routes)), settings.KAIZEN_ORIGINS
         ),

@@ -99,10 +99,13 @@ def holders(permission: Permission, obj: Model, among: Collection[int]) -> set[i
 
 def held(queryset: QuerySet[M], user: User, *permissions: Permission) -> QuerySet[M]:
     """Keep the rows on which this member holds any of the permissions, in the same query."""
-    if not user.is_active:
-        return queryset.none()
+    return held_under(queryset, user.pk, *permissions) if user.is_active else queryset.none()
+
+
+def held_under(queryset: QuerySet[M], user_id: Any, *permissions: Permission) -> QuerySet[M]:
+    """Keep the same rows for a member whose account is known to be active, named by id."""
     table: Any = get_user_obj_perms_model(queryset.model())
     rows: QuerySet[Any] = table._default_manager.filter(
-        user_id=user.pk, permission__codename__in=[p.codename for p in permissions]
+        user_id=user_id, permission__codename__in=[p.codename for p in permissions]
     )
     return queryset.filter(pk__in=rows.values("content_object_id"))

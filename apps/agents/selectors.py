@@ -4,18 +4,44 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import BigIntegerField, QuerySet
 
 from apps.accounts.models import User
-from apps.accounts.permissions import Permission, held, may
+from apps.accounts.permissions import Permission, held, held_under, may
 from apps.agents.errors import AgentNotFound
 from apps.agents.models import Agent
+from apps.core.prepared import Given, Prepared
 
 
 def agents_for(member: User) -> QuerySet[Agent]:
     """Return the agents that the member may use or manage."""
     rows: QuerySet[Agent] = Agent.objects.visible_to(member).select_related("owner")
     return rows
+
+
+MAX_USABLE = 50
+
+
+def usable_agents(member: User) -> tuple[list[Agent], bool]:
+    """Return the first enabled agents that the member may use, by name, and if there are more.
+
+    Of each only slug, name and description are read.
+    """
+    found = _USABLE.all(member=member.pk) if member.is_active else []
+    return found[:MAX_USABLE], len(found) > MAX_USABLE
+
+
+def _usable() -> QuerySet[Agent]:
+    rows = held_under(
+        Agent.objects.filter(enabled=True),
+        Given("member", BigIntegerField()),
+        Permission.AGENT_USE,
+        Permission.AGENT_MANAGE,
+    )
+    return rows.only("slug", "name", "description")[: MAX_USABLE + 1]
+
+
+_USABLE = Prepared(_usable)
 
 
 def visible_agent(*, slug: str, member: User) -> Agent:

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils import timezone
+
 from apps.boundary.crossing import Crossing
 from apps.boundary.errors import ProposalChanged
 from apps.boundary.steps.project import unexecuted
@@ -75,6 +77,8 @@ def draft_call(
     inline, blob = pack(arguments)
     call = Call(
         run=run,
+        # Its row may come later, with its outcome; this is when it was proposed.
+        created_at=timezone.now(),
         step=step,
         place=place,
         proposal_id=proposal.proposal_id,

@@ -8,15 +8,17 @@ PostgreSQL keep the plan. What they read and write is what the query set and the
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import re
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, Generic, TypeVar
 
 import psycopg
-from django.db import DEFAULT_DB_ALIAS, connection
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.models import Expression, Field, Model, QuerySet
 from django.db.models.expressions import DatabaseDefault
-from django.db.models.query import ModelIterable
+from django.db.models.query import get_related_populators
 from psycopg import sql
 
 M = TypeVar("M", bound=Model)
@@ -38,11 +40,11 @@ class _Place:
     """Where a given value belongs among the values of a statement."""
 
     def __init__(self, name: str, field: Field[Any, Any]) -> None:
-        self.name = name
+        self._name = name
         self._field = field
 
-    def of(self, values: dict[str, Any]) -> Any:
-        return self._field.get_db_prep_value(values[self.name], connection)
+    def value(self, values: dict[str, Any], connection: Any) -> Any:
+        return self._field.get_db_prep_value(values[self._name], connection)
 
 
 class Prepared(Generic[M]):
@@ -54,64 +56,88 @@ class Prepared(Generic[M]):
 
     def first(self, **values: Any) -> M | None:
         """Run the query and return its first row."""
+        return next(iter(self.all(**values)), None)
+
+    def all(self, **values: Any) -> list[M]:
+        """Run the query and return its rows."""
         # Two threads may both compile it at first; either result serves.
         made = self._made = self._made or _Compiled(self._make().query)
-        rows: Any = ModelIterable(_Run(made, values))  # type: ignore[arg-type]
-        return next(iter(rows), None)
+        return made.run(values)
 
 
 class _Compiled:
-    """What Django's compiler said about a query, kept."""
+    """What Django's compiler said about a query, and how it makes a row into an instance."""
 
     def __init__(self, query: Any) -> None:
-        self.compiler = query.get_compiler(connection=connection)
-        self.sql, self.places = self.compiler.as_sql()
-
-
-class _Run:
-    """One run of a compiled query, as the part of a query set that makes instances reads it."""
-
-    db = DEFAULT_DB_ALIAS
-    _known_related_objects: dict[Any, Any] = {}
-
-    def __init__(self, made: _Compiled, values: dict[str, Any]) -> None:
-        self._made = made
-        self._values = values
-        self.query = self
-        compiler = made.compiler
-        self.select = compiler.select
-        self.klass_info = compiler.klass_info
-        self.annotation_col_map = compiler.annotation_col_map
-
-    def get_compiler(self, **_: Any) -> _Run:
-        return self
-
-    def execute_sql(self, **_: Any) -> list[Any]:
-        places = [
-            place.of(self._values) if isinstance(place, _Place) else place
-            for place in self._made.places
+        compiler = query.get_compiler(connection=connections[DEFAULT_DB_ALIAS])
+        text, self._places = compiler.as_sql()
+        self._sql = _numbered(text)
+        kinds = compiler.klass_info
+        first, *_, last = kinds["select_fields"]
+        self._own = slice(first, last + 1)
+        self._model = kinds["model"]
+        self._fields = [column[0].target.attname for column in compiler.select[self._own]]
+        related: Any = get_related_populators
+        self._related = related(kinds, compiler.select, DEFAULT_DB_ALIAS)
+        self._annotations = list(compiler.annotation_col_map.items())
+        self._converters = [
+            (place, convert, expression)
+            for place, (converters, expression) in compiler.get_converters(
+                [column[0] for column in compiler.select]
+            ).items()
+            for convert in converters
         ]
-        return [run(self._made.sql, places)]
 
-    def results_iter(self, results: Any) -> Any:
-        return self._made.compiler.results_iter(results)
+    def run(self, values: dict[str, Any]) -> list[Any]:
+        current = connections[DEFAULT_DB_ALIAS]
+        rows = run(
+            self._sql,
+            [
+                place.value(values, current) if isinstance(place, _Place) else place
+                for place in self._places
+            ],
+        )
+        return [self._instance(list(row), current) for row in rows]
+
+    def _instance(self, row: list[Any], current: Any) -> Any:
+        for place, convert, expression in self._converters:
+            row[place] = convert(row[place], expression, current)
+        made = self._model.from_db(DEFAULT_DB_ALIAS, self._fields, row[self._own])
+        for related in self._related:
+            related.populate(row, made)
+        for name, place in self._annotations:
+            setattr(made, name, row[place])
+        return made
 
 
-def run(statement: str, values: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
-    """Run one statement whose plan the server keeps, and return its rows."""
-    connection.ensure_connection()
-    with connection.wrap_database_errors:
-        bare: Any = psycopg.Cursor(connection.connection)
+def _numbered(text: str) -> str:
+    """Return a statement of Django's with the server's own placeholders."""
+    numbers = itertools.count(1)
+    return _MARK.sub(lambda mark: "%" if mark[0] == "%%" else f"${next(numbers)}", text)
+
+
+_MARK = re.compile("%%|%s")
+
+
+def run(statement: str, values: Sequence[Any]) -> list[Any]:
+    """Run one statement whose plan the server keeps, and return its rows.
+
+    It names its values as the server does: $1, $2 and so on.
+    """
+    current = connections[DEFAULT_DB_ALIAS]
+    current.ensure_connection()
+    with current.wrap_database_errors:
+        bare: Any = psycopg.RawCursor(current.connection)
     # Counted and logged as Django does; a prepared statement does not remember its own text.
     told = (
-        connection.make_debug_cursor(bare).debug_sql(statement, values)
-        if connection.queries_logged
+        current.make_debug_cursor(bare).debug_sql(statement, values)
+        if current.queries_logged
         else nullcontext()
     )
-    with connection.make_cursor(bare) as cursor:
+    with current.make_cursor(bare) as cursor:
         with told:
             cursor.execute(statement, values)
-        return cursor.fetchall() if cursor.description is not None else []
+        return cursor.fetchall() if bare.pgresult.nfields else []
 
 
 def insert(row: Model) -> None:
@@ -124,9 +150,9 @@ def insert(row: Model) -> None:
         or (field.db_returning and getattr(row, field.attname) is None)
     )
     given, statement = _insertion(model, filled)
+    current = connections[DEFAULT_DB_ALIAS]
     returned = run(
-        statement,
-        [field.get_db_prep_save(field.pre_save(row, True), connection) for field in given],
+        statement, [field.get_db_prep_save(field.pre_save(row, True), current) for field in given]
     )
     for field, value in zip(filled, returned[0] if filled else (), strict=True):
         setattr(row, field.attname, value)
@@ -146,4 +172,4 @@ def _insertion(model: type[Model], filled: tuple[Any, ...]) -> tuple[list[Any], 
     if filled:
         columns = sql.SQL(", ").join(sql.Identifier(field.column) for field in filled)
         statement += sql.SQL(" RETURNING {}").format(columns)
-    return given, statement.as_string()
+    return given, _numbered(statement.as_string())

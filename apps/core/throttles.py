@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import redis
 import structlog
@@ -37,12 +38,7 @@ def spend(limit: Limit, who: str) -> None:
     """Count one use, refusing the one that is too many, and every one while the count is away."""
     key = _key(limit, who)
     try:
-        pipeline = _client(settings.REDIS_URL).pipeline(transaction=True)
-        # The window is set before the count, so a counter without an end cannot come to be.
-        pipeline.set(key, 0, ex=limit.seconds, nx=True)
-        pipeline.incr(key)
-        pipeline.ttl(key)
-        _, used, left = pipeline.execute()
+        used, left = _spend(settings.REDIS_URL)(keys=[key], args=[limit.seconds])
     except redis.RedisError as gone:
         log.warning("throttle_store_away", limit=limit.name, error=type(gone).__name__)
         raise Unavailable(
@@ -73,6 +69,18 @@ def give_back(limit: Limit, who: str) -> None:
 
 def _key(limit: Limit, who: str) -> str:
     return f"{_PREFIX}{limit.name}:{hashlib.sha256(who.encode()).hexdigest()[:32]}"
+
+
+# The window is set before the count, so a counter without an end cannot come to be.
+_SPEND = """
+redis.call('SET', KEYS[1], 0, 'EX', ARGV[1], 'NX')
+return {redis.call('INCR', KEYS[1]), redis.call('TTL', KEYS[1])}
+"""
+
+
+@functools.lru_cache(maxsize=4)
+def _spend(url: str) -> Any:
+    return _client(url).register_script(_SPEND)
 
 
 @functools.lru_cache(maxsize=4)

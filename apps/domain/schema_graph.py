@@ -8,9 +8,9 @@ way of reaching it.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote, urldefrag, urljoin
+from urllib.parse import urldefrag, urljoin
 
-from apps.domain.schema_words import REFERENCES, subschemas
+from apps.domain.schema_words import REFERENCES, steps_of, subschemas
 
 Path = tuple[str | int, ...]
 
@@ -145,7 +145,8 @@ class _Places:
         home = self._resources.get(base)
         found = home if not fragment else self._anchors.get((base, fragment))
         if home is not None and fragment.startswith("/"):
-            found = self._pointed(home, fragment)
+            steps = steps_of(self.at(home), fragment)
+            found = None if steps is None else (*home, *steps)
         if found is None:
             raise LeadsNowhere("A reference in the schema leads nowhere.")
         targets = [found]
@@ -159,18 +160,6 @@ class _Places:
         while path not in self._bases:
             path = path[:-1]
         return self._bases[path]
-
-    def _pointed(self, home: Path, fragment: str) -> Path | None:
-        path, here = home, self.at(home)
-        for part in fragment.split("/")[1:]:
-            name = unquote(part).replace("~1", "/").replace("~0", "~")
-            if isinstance(here, list) and name.isdecimal() and int(name) < len(here):
-                path, here = (*path, int(name)), here[int(name)]
-            elif isinstance(here, dict) and name in here:
-                path, here = (*path, name), here[name]
-            else:
-                return None
-        return path
 
 
 def _node(schema: dict[str, Any], path: Path, places: _Places) -> Node:

@@ -6,7 +6,7 @@ be called `maxLength`, or an example that looks like a schema, is never mistaken
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
-from urllib.parse import urldefrag, urljoin
+from urllib.parse import unquote, urldefrag, urljoin
 
 DRAFT_2020_12 = "https://json-schema.org/draft/2020-12/schema"
 DRAFT_2019_09 = "https://json-schema.org/draft/2019-09/schema"
@@ -146,3 +146,31 @@ def _inside(schema: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Any
                 yield (keyword, index), inner
         elif keyword in ONE and isinstance(value, dict | bool):
             yield (keyword,), value
+
+
+def pointed(root: Any, pointer: str) -> Any:
+    """Return what a JSON pointer in a reference leads to, or None where it leads nowhere."""
+    steps = steps_of(root, pointer)
+    if steps is None:
+        return None
+    here = root
+    for step in steps:
+        here = here[step]
+    return here
+
+
+def steps_of(root: Any, pointer: str) -> tuple[str | int, ...] | None:
+    """Return the steps of a JSON pointer in a reference, or None where it leads nowhere."""
+    steps: list[str | int] = []
+    here = root
+    for part in pointer.split("/")[1:]:
+        name = unquote(part).replace("~1", "/").replace("~0", "~")
+        if isinstance(here, list) and name.isdecimal() and int(name) < len(here):
+            steps.append(int(name))
+            here = here[int(name)]
+        elif isinstance(here, dict) and name in here:
+            steps.append(name)
+            here = here[name]
+        else:
+            return None
+    return tuple(steps)

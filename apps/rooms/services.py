@@ -191,14 +191,14 @@ def append_events(events: Sequence[Event]) -> int:
 _APPEND = """
 WITH moved AS (
     UPDATE rooms_room
-    SET position = position + %(many)s, updated_at = statement_timestamp()
-    WHERE id = %(room)s
+    SET position = position + $2, updated_at = statement_timestamp()
+    WHERE id = $1
     RETURNING id, position, roster_revision
 ), written AS (
     INSERT INTO rooms_roomevent (room_id, position, kind, actor, data)
-    SELECT moved.id, moved.position - %(many)s + event.place, event.kind, event.actor, event.data
+    SELECT moved.id, moved.position - $2 + event.place, event.kind, event.actor, event.data
     FROM moved, ROWS FROM (
-        jsonb_to_recordset(%(events)s) AS (kind text, actor text, data jsonb)
+        jsonb_to_recordset($3) AS (kind text, actor text, data jsonb)
     ) WITH ORDINALITY AS event (kind, actor, data, place)
 )
 SELECT position, roster_revision FROM moved
@@ -207,7 +207,7 @@ SELECT position, roster_revision FROM moved
 
 def _append(room_id: Any, events: list[Event]) -> int:
     written = [{"kind": e.kind, "actor": e.actor, "data": e.data} for e in events]
-    rows = run(_APPEND, {"room": room_id, "many": len(events), "events": Jsonb(written)})
+    rows = run(_APPEND, [room_id, len(events), Jsonb(written)])
     if not rows:
         raise NotFound("There is no such room.")
     position, revision = rows[0]

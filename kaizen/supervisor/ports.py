@@ -37,17 +37,38 @@ def first_free(*preferred: int | None) -> int:
     return free_port()
 
 
-def listen(*preferred: int | None) -> socket.socket:
-    """Listen on the first free port among the preferred ones, else on any, and hold it."""
+def listen(*preferred: int | None, many: int = 1) -> list[socket.socket]:
+    """Listen on the first free port among the preferred ones, else on any, and hold it.
+
+    Of several listeners on one port the system chooses one for each visitor, evenly by chance.
+    """
     candidates = [port for port in preferred if port is not None]
     while True:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listeners: list[socket.socket] = []
+        port = candidates.pop(0) if candidates else free_port()
         try:
-            listener.bind((LOOPBACK, candidates.pop(0) if candidates else free_port()))
-            listener.listen(_BACKLOG)
+            for _ in range(many):
+                listeners.append(_listener(port, alone=not listeners, shared=many > 1))
         except OSError:
             # Someone else's, perhaps since a moment ago: try the next.
-            listener.close()
+            for listener in listeners:
+                listener.close()
             continue
-        return listener
+        return listeners
+
+
+def _listener(port: int, *, alone: bool, shared: bool) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if not alone:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((LOOPBACK, port))
+        if shared:
+            # Only now for the first: a port that others share already is not ours to join.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.listen(_BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener

@@ -19,11 +19,13 @@ from kaizen.supervisor.children import ChildSpec, Crew
 from kaizen.supervisor.errors import CannotStart
 from kaizen.supervisor.ports import LOOPBACK, first_free, listen
 from kaizen.supervisor.postgres import Postgres
-from kaizen.supervisor.processes import end, is_same, started_at
+from kaizen.supervisor.processes import ON_LINUX, end, is_same, started_at
 from kaizen.supervisor.state import CLONE, Layout, kept_secrets, read_json, write_private
 from kaizen.supervisor.valkey import Valkey
 
 WEB_PORT = 8000
+# One Python process computes on one core. The stores need the others.
+WEB_NAMES = ("web", "web-2")
 READY_SECONDS = 60.0
 # Web and workers, then sandboxd, then the stores: below fifteen seconds in all.
 STOP_PATIENCE = {2: 7.0, 1: 2.5, 0: 4.0}
@@ -47,7 +49,9 @@ class Stack:
         self._ready = False
         # Held here from now on, so that nobody else can take the port while the web server starts,
         # and visitors wait for a moment instead of being turned away while it starts again.
-        self._listener = listen(read_json(layout.var / "ports.json").get("web"), WEB_PORT)
+        self._listeners = listen(
+            read_json(layout.var / "ports.json").get("web"), WEB_PORT, many=_web_processes()
+        )
         self._ports = self._keep_ports()
         self.url = f"http://{LOOPBACK}:{self._ports['web']}"
         self.sign_ins: list[dict[str, str]] = []
@@ -82,7 +86,8 @@ class Stack:
 
     def stop(self) -> None:
         """Stop everything and take the marks of a running Kaizen away."""
-        self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         self._crew.stop(STOP_PATIENCE)
         marks = [self._layout.var / name for name in ("running.json", "environment.json")]
         for mark in [*marks, *self._layout.var.glob("*.ready")]:
@@ -210,21 +215,29 @@ class Stack:
                 ],
                 plain,
             ),
-            self._python(
-                "web",
-                [
-                    "-m", "uvicorn", "kaizen.asgi:application",
-                    "--fd", str(self._listener.fileno()), "--lifespan", "off",
-                    "--ws-per-message-deflate", "false", "--ws-max-size", "65536",
-                    "--timeout-graceful-shutdown", "5",
-                    "--no-proxy-headers", "--no-server-header", "--no-access-log",
-                    "--log-level", "warning",
-                ],
-                plain,
-                pass_fds=(self._listener.fileno(),),
-                ready=lambda: _answers(self._ports["web"]),
+            *(
+                self._web(name, listener.fileno(), plain)
+                for name, listener in zip(WEB_NAMES, self._listeners, strict=False)
             ),
         ]  # fmt: skip
+
+    def _web(self, name: str, listener: int, environment: dict[str, str]) -> ChildSpec:
+        """Return how to run one web server on its own listener of the one port."""
+        return self._python(
+            name,
+            [
+                "-m", "uvicorn", "kaizen.asgi:application",
+                "--fd", str(listener), "--lifespan", "off",
+                "--ws-per-message-deflate", "false", "--ws-max-size", "65536",
+                "--timeout-graceful-shutdown", "5",
+                "--no-proxy-headers", "--no-server-header", "--no-access-log",
+                "--log-level", "warning",
+            ],
+            environment,
+            pass_fds=(listener,),
+            # One visit would be answered by any of them.
+            ready=lambda: all(_answers(self._ports["web"]) for _ in range(4)),
+        )  # fmt: skip
 
     def _celery(self, name: str, arguments: list[str], environment: dict[str, str]) -> ChildSpec:
         """Return how to run one Celery program, which touches a file as soon as it is ready."""
@@ -266,7 +279,7 @@ class Stack:
         path = self._layout.var / "ports.json"
         kept = read_json(path)
         ports = {
-            "web": self._listener.getsockname()[1],
+            "web": self._listeners[0].getsockname()[1],
             "postgres": first_free(kept.get("postgres")),
             "valkey": first_free(kept.get("valkey")),
         }
@@ -298,6 +311,12 @@ class Stack:
         if alive:
             self._say("Waiting for what an earlier run left behind.")
             end(alive, patience=4.0)
+
+
+def _web_processes() -> int:
+    """Return how many web servers run: one for each core that we may use, up to a few."""
+    # Elsewhere several listeners on one port do not share its visitors.
+    return min(len(WEB_NAMES), len(os.sched_getaffinity(0))) if ON_LINUX else 1
 
 
 def _answers(port: int) -> bool:

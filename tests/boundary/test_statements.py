@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from django.test import Client
 
 from apps.accounts.models import User
+from apps.boundary.api.plain import PlainProposal, answer_plainly
 from apps.boundary.external import open_external_run
 from apps.rooms.models import Room
 
-# One admitted read through the callback API, begin and commit included: the token's run; its lock;
-# how things stand; the tool's own query in its savepoint; the settled call, its audit row, and
+# One admitted read through the callback API, begin and commit included: the lock of the token's
+# run; how things stand; the tool's own query in its savepoint; the settled call, its audit row, and
 # both events with the room's position.
-STATEMENTS = 11
+STATEMENTS = 10
 
 
 @pytest.mark.django_db(transaction=True)
@@ -24,14 +22,8 @@ def test_an_admitted_read_through_the_callback_costs_so_many_statements(
     opened = open_external_run(room_id=room.pk, member=member, agent_slug="scribe")
 
     def call(proposal_id: str) -> None:
-        body = {"name": "list_available_agents", "arguments": {}, "proposal_id": proposal_id}
-        answer = Client().post(
-            "/api/v1/callback/calls",
-            json.dumps(body),
-            content_type="application/json",
-            headers={"Authorization": f"Run {opened.token}"},
-        )
-        assert answer.status_code == 200
+        proposal = PlainProposal("list_available_agents", {}, proposal_id)
+        assert answer_plainly(f"Run {opened.token}", proposal).status == 200
 
     call("warm")
     with django_assert_num_queries(STATEMENTS):  # type: ignore[operator]

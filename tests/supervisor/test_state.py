@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import socket
 import stat
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 from kaizen.supervisor import state
 from kaizen.supervisor.errors import CannotStart
-from kaizen.supervisor.ports import LOOPBACK, first_free, is_free
+from kaizen.supervisor.ports import LOOPBACK, first_free, is_free, listen
 from kaizen.supervisor.processes import started_at
 from kaizen.supervisor.stack import Stack
 
@@ -158,6 +159,28 @@ def test_nobody_can_take_the_port_of_the_web_while_it_starts(layout: state.Layou
     assert not is_free(port)
     stack.stop()
     assert is_free(port)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shares visitors so")
+def test_several_listeners_share_the_visitors_of_one_port() -> None:
+    ours = listen(many=2)
+    port = ours[0].getsockname()[1]
+    assert {listener.getsockname() for listener in ours} == {(LOOPBACK, port)}
+    visitors = [socket.create_connection((LOOPBACK, port)) for _ in range(64)]
+    ready, _, _ = select.select(ours, [], [], 5)
+    assert len(ready) == 2
+    for one in (*visitors, *ours):
+        one.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shares visitors so")
+def test_a_port_that_others_share_is_not_ours_to_join() -> None:
+    theirs = listen(many=2)
+    taken = theirs[0].getsockname()[1]
+    ours = listen(taken, many=2)
+    assert ours[0].getsockname()[1] != taken
+    for one in (*theirs, *ours):
+        one.close()
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ from tests.stack import RunningStack, survivors
 pytestmark = pytest.mark.workers
 
 EVERYONE = {"postgres", "valkey", "sandboxd", "worker-turns", "worker-calls", "beat", "web"}
+if len(os.sched_getaffinity(0)) > 1:
+    EVERYONE.add("web-2")
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,14 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from apps.accounts.models import User
 from apps.agents.models import Agent
 from apps.artifacts.models import Artifact
 from apps.rooms.models import Room
 from apps.runs.bodies import projection_of
-from apps.runs.models import Run
+from apps.runs.models import Call, Run
 from apps.tools import catalog
 from apps.tools.contract import CallContext
 from apps.tools.registry import AGENT_LOOP_TOOL_NAMES, BUILTIN_TOOLS
@@ -162,3 +163,36 @@ def test_a_tool_that_breaks_changes_nothing_and_the_turn_goes_on(
     assert not Run.objects.exclude(pk=run.pk).exists()
     run.refresh_from_db()
     assert run.state == "running"
+
+
+@pytest.mark.parametrize("name", sorted(AGENT_LOOP_TOOL_NAMES))
+def test_a_tool_that_overruns_its_time_changes_nothing_and_the_turn_goes_on(
+    name: str, run: Run, note: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = BUILTIN_TOOLS[name]
+
+    def works_and_then_never_ends(arguments: dict[str, Any], context: CallContext) -> Any:
+        result = tool.handler(arguments, context)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_sleep(60)")
+        return result
+
+    before = seen(run, "read_artifact", valid_arguments("read_artifact", note))
+    slow = dataclasses.replace(
+        tool,
+        spec=dataclasses.replace(tool.spec, timeout_s=0.2),
+        handler=works_and_then_never_ends,
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(catalog, "BUILTIN_TOOLS", MappingProxyType({**BUILTIN_TOOLS, name: slow}))
+        run.catalog, run.catalog_digest = catalog.freeze_catalog(catalog.offered_tools(run))
+        run.save(update_fields=["catalog", "catalog_digest"])
+        told = seen(run, name, valid_arguments(name, note), step=3)
+    assert (told["outcome"], told["reason"]) == ("timeout", "timeout")
+    assert "value" not in told
+    assert Artifact.objects.get().head == 1
+    # What was read before stands, and the next call of the turn is made.
+    assert projection_of(Call.objects.get(tool="read_artifact", step=2)) == before
+    run.refresh_from_db()
+    assert run.state == "running"
+    assert seen(run, "list_available_agents", {}, step=4)["outcome"] in ("ok", "refused")

@@ -1,12 +1,13 @@
 """What does a model see of a tool, and which digest stands for it?"""
 
 import copy
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from apps.domain.canonical import digest
-from apps.domain.schema_words import subschemas
+from apps.domain.schema_words import REFERENCES, pointed, subschemas
 
 # A local grammar parser rejects the whole catalog, without a word, at bounds of this size.
 PROJECTED_BOUND: Final = 2_000
@@ -21,6 +22,8 @@ _LENGTH_BOUNDS: Final = (
     "maxContains",
     "minContains",
 )
+# Every number that stands in a repetition: `{2000}`, `{1,2000}`.
+_REPETITION: Final = re.compile(r"(?<=[{,])[0-9]{4,9}(?=[,}])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +67,39 @@ def project_schema(schema: Any, *, without: Collection[str] = ()) -> Any:
     projected = copy.deepcopy(schema)
     if without:
         _leave_out(projected, without)
-    for _, inner, _ in subschemas(projected):
-        if not isinstance(inner, dict):
-            continue
-        for keyword in _LENGTH_BOUNDS:
-            bound = inner.get(keyword)
-            if isinstance(bound, int | float) and bound >= PROJECTED_BOUND:
-                del inner[keyword]
+    seen: set[int] = set()
+    waiting = [projected]
+    while waiting:
+        for _, inner, _ in subschemas(waiting.pop()):
+            if not isinstance(inner, dict) or id(inner) in seen:
+                continue
+            seen.add(id(inner))
+            _strip(inner)
+            # A schema of others may lead to a place where no keyword expects a schema.
+            waiting += _pointed(projected, inner)
     return projected
+
+
+def _strip(schema: dict[str, Any]) -> None:
+    for keyword in _LENGTH_BOUNDS:
+        bound = schema.get(keyword)
+        if isinstance(bound, int | float) and bound >= PROJECTED_BOUND:
+            del schema[keyword]
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str) and any(
+        int(number) >= PROJECTED_BOUND for number in _REPETITION.findall(pattern)
+    ):
+        del schema["pattern"]
+
+
+def _pointed(root: Any, schema: dict[str, Any]) -> list[Any]:
+    found = []
+    for keyword in REFERENCES:
+        target = schema.get(keyword)
+        if isinstance(target, str) and target.startswith("#/"):
+            place = pointed(root, target[1:])
+            found += [place] if isinstance(place, dict) else []
+    return found
 
 
 def _leave_out(schema: dict[str, Any], names: Collection[str]) -> None:

@@ -175,7 +175,7 @@ class Specification:
     @property
     def digest(self) -> str:
         """The digest of the whole declaration, schemas included."""
-        return digest(self.as_dict())
+        return _digest(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the whole declaration as a JSON object that shares nothing with it."""
@@ -194,6 +194,12 @@ class Specification:
         # What was held to the strict rules when it was declared is judged by them.
         strict = self.family is not Family.MCP
         return compile_text(text, dialect=self.dialect, strict=strict).errors(value)
+
+
+@lru_cache(maxsize=1024)
+def _digest(spec: Specification) -> str:
+    # Every decision compares it, and a specification never changes.
+    return digest(spec.as_dict())
 
 
 @lru_cache(maxsize=1024)

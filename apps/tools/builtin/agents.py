@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from apps.agents.models import Agent
+from apps.agents.selectors import usable_agents
 from apps.domain.tooling import (
     Capability,
     CollaborationClass,
@@ -24,7 +25,6 @@ from apps.runs.selectors import ceiling_of, line_of
 from apps.runs.services import start_child
 from apps.tools.contract import CallContext, Tool
 
-MAX_LISTED = 50
 MAX_DEPTH = 3
 MAX_CHILDREN = 8
 MAX_AT_WORK = 16
@@ -34,9 +34,12 @@ MAX_TASK = 8_000
 
 def list_available_agents(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
     """Return the enabled agents that the member may use, by name."""
-    rows = Agent.objects.visible_to(context.member).filter(enabled=True)
-    agents = list(rows.values("slug", "name", "description")[: MAX_LISTED + 1])
-    return ToolOk({"agents": agents[:MAX_LISTED], "more": len(agents) > MAX_LISTED})
+    agents, more = usable_agents(context.member)
+    listed = [
+        {"slug": agent.slug, "name": agent.name, "description": agent.description}
+        for agent in agents
+    ]
+    return ToolOk({"agents": listed, "more": more})
 
 
 def invoke_agent(arguments: dict[str, Any], context: CallContext) -> ToolFailure | ToolHandedOn:

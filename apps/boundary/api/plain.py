@@ -1,0 +1,102 @@
+"""How is a proposal answered that is plainly one? The same as by its view, with less around it.
+
+No address is asked as often as that of proposals. What is plainly well-formed is read and answered
+here; whatever else comes is for `CallsView`, which says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from rest_framework.renderers import JSONRenderer
+
+from apps.boundary.api.callback import CallsView, call_view
+from apps.boundary.api.run_token import token_in
+from apps.boundary.crossing import Settled
+from apps.boundary.external import call_with_token
+from apps.boundary.proposing import MAX_NAME, MAX_PROPOSAL_ID
+from apps.core.api.problems import CONTENT_TYPE, problem_handler
+from apps.domain.canonical import BadJson, strict_loads
+
+PATH = "/api/v1/callback/calls"
+MAX_PLAIN_BYTES = 64 * 1024
+"""What is larger takes long to parse, and is left to a thread."""
+
+_FIELDS = {"name", "arguments", "proposal_id"}
+
+
+@dataclass(frozen=True, slots=True)
+class PlainProposal:
+    """The three fields of a proposal, each of which its view would take as it is."""
+
+    name: str
+    arguments: Any
+    proposal_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back, whoever carries it, and the member for whom the run works."""
+
+    status: int
+    content_type: str
+    body: bytes
+    headers: dict[str, str]
+    member_id: int | None = None
+
+
+def read_plainly(raw: bytes) -> PlainProposal | None:
+    """Return the proposal in a body, or None where its view has to look at it."""
+    try:
+        given = strict_loads(raw, max_bytes=MAX_PLAIN_BYTES)
+    except BadJson:
+        return None
+    if not isinstance(given, dict) or given.keys() != _FIELDS or given["arguments"] is None:
+        return None
+    if not (
+        _is_plain(given["name"], MAX_NAME) and _is_plain(given["proposal_id"], MAX_PROPOSAL_ID)
+    ):
+        return None
+    return PlainProposal(**given)
+
+
+def answer_plainly(authorization: str, proposal: PlainProposal) -> Answer:
+    """Propose one call for whoever holds the token: 200 once it has settled, 202 while it waits."""
+    try:
+        crossed = call_with_token(
+            token=token_in(authorization),
+            name=proposal.name,
+            arguments_text=json.dumps(proposal.arguments, ensure_ascii=False),
+            proposal_id=proposal.proposal_id,
+        )
+        body = call_view(crossed.call)
+    except Exception as failure:  # noqa: BLE001 - told and logged as in every other view
+        asked = SimpleNamespace(user=None, method="POST", path=PATH)
+        told = problem_handler(failure, {"request": asked, "view": CallsView()})
+        wait = told.headers.get("Retry-After")
+        headers = {} if wait is None else {"Retry-After": wait}
+        return Answer(told.status_code, CONTENT_TYPE, _text(told.data), headers)
+    return Answer(
+        200 if isinstance(crossed, Settled) else 202,
+        "application/json",
+        _text(body),
+        {},
+        member_id=crossed.call.run.member_id,
+    )
+
+
+def _is_plain(value: Any, most: int) -> bool:
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= most
+        and value.isascii()
+        and value.isprintable()
+    )
+
+
+def _text(body: Any) -> bytes:
+    text: bytes = JSONRenderer().render(body)
+    return text

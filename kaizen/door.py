@@ -1,0 +1,210 @@
+"""How does a proposal reach the boundary without everything that pages need around them?
+
+Django's chain of middleware serves pages: sessions, forms, languages. A proposal needs none of it,
+and comes so often that its cost counts. So a plain one is taken here, straight from the web server:
+one hop into a thread, one transaction, one answer with the same headers and the same line in the
+log. Anything out of the ordinary goes through Django as before, and is answered there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import hashlib
+import uuid
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+
+import structlog
+from django.conf import settings
+from django.db import connection
+from django.http import HttpRequest, HttpResponse
+from django.http.request import split_domain_port, validate_host
+from django.middleware.clickjacking import XFrameOptionsMiddleware
+from django.middleware.security import SecurityMiddleware
+
+from apps.boundary.api.plain import (
+    MAX_PLAIN_BYTES,
+    PATH,
+    Answer,
+    PlainProposal,
+    answer_plainly,
+    read_plainly,
+)
+from kaizen.headers import SafeHeadersMiddleware
+
+log = structlog.get_logger(__name__)
+
+_TAKES = frozenset({b"application/json", b"*/*"})
+_ONCE = (b"host", b"authorization", b"content-type")
+
+
+class ProposalDoor:
+    """An ASGI application that answers plain proposals, and hands on everything else."""
+
+    def __init__(self, inside: Any) -> None:
+        self._inside = inside
+        self._turns = _Turns()
+        # Half of the connections, so that pages find one however many proposals come.
+        threads = max(2, settings.DATABASES["default"]["OPTIONS"]["pool"]["max_size"] // 2)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="proposals")
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Answer one request."""
+        headers = _plain_headers(scope)
+        if headers is None:
+            await self._inside(scope, receive, send)
+            return
+        read = await _beginning(receive)
+        if read is None:
+            return
+        proposal = read_plainly(read[0]) if read[1] else None
+        if proposal is None:
+            await self._inside(scope, _again(*read, receive), send)
+            return
+        authorization = headers[b"authorization"].decode("latin-1")
+        async with self._turns.of(authorization):
+            context = contextvars.Context()
+            answer, request_id = await asyncio.get_running_loop().run_in_executor(
+                self._threads, context.run, _answer, authorization, proposal, scope
+            )
+        await _send(send, answer, secure=scope["scheme"] == "https", correlation_id=request_id)
+
+
+class _Turns:
+    """Calls of one run take turns here, holding neither a thread nor a connection.
+
+    They would wait for each other anyway, for the run's row.
+    """
+
+    def __init__(self) -> None:
+        self._queues: dict[bytes, tuple[asyncio.Lock, list[None]]] = {}
+
+    @asynccontextmanager
+    async def of(self, authorization: str) -> AsyncIterator[None]:
+        key = hashlib.sha256(authorization.encode("latin-1")).digest()
+        lock, holders = self._queues.setdefault(key, (asyncio.Lock(), []))
+        holders.append(None)
+        try:
+            async with lock:
+                yield
+        finally:
+            holders.pop()
+            if not holders:
+                del self._queues[key]
+
+
+def _answer(
+    authorization: str, proposal: PlainProposal, scope: dict[str, Any]
+) -> tuple[Answer, str]:
+    """Answer in a thread, in a context of its own, and leave the line that every request leaves."""
+    request_id = str(uuid.uuid4())
+    correlation_id = request_id.replace("-", "")
+    structlog.contextvars.bind_contextvars(
+        request_id=request_id,
+        correlation_id=correlation_id,
+        ip=(scope.get("client") or (None,))[0],
+    )
+    try:
+        answer = answer_plainly(authorization, proposal)
+    finally:
+        # To the pool: whoever waits for a proposal holds no connection.
+        connection.close()
+    level = {2: log.info, 4: log.warning}.get(answer.status // 100, log.error)
+    level("request_finished", code=answer.status, request=f"POST {PATH}", user_id=answer.member_id)
+    return answer, correlation_id
+
+
+# --- what is plain
+
+
+def _plain_headers(scope: dict[str, Any]) -> dict[bytes, bytes] | None:
+    """Return the headers of a request that can be taken here, or None."""
+    if scope["path"] != PATH or scope["method"] != "POST" or scope["query_string"]:
+        return None
+    if settings.SECURE_SSL_REDIRECT and scope["scheme"] != "https":
+        return None
+    headers: dict[bytes, bytes] = {}
+    for name, value in scope["headers"]:
+        if name in _ONCE and name in headers:
+            return None
+        headers[name] = value
+    content_type = headers.get(b"content-type", b"").split(b";")[0].strip()
+    accepted = {part.split(b";")[0].strip() for part in headers.get(b"accept", b"*/*").split(b",")}
+    plain = (
+        content_type == b"application/json"
+        and b"content-encoding" not in headers
+        and b"authorization" in headers
+        and bool(accepted & _TAKES)
+        and _serves(headers.get(b"host", b"").decode("latin-1"))
+    )
+    return headers if plain else None
+
+
+@functools.lru_cache(maxsize=64)
+def _serves(host: str) -> bool:
+    return validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
+
+
+async def _beginning(receive: Any) -> tuple[bytes, bool] | None:
+    """Return a body and True, or the beginning of a large one; None where its sender went away."""
+    raw = b""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        raw += message.get("body", b"")
+        if not message.get("more_body", False):
+            return raw, True
+        if len(raw) > MAX_PLAIN_BYTES:
+            return raw, False
+
+
+def _again(raw: bytes, whole: bool, receive: Any) -> Any:
+    """Return a `receive` that gives first what was read already."""
+    read = [{"type": "http.request", "body": raw, "more_body": not whole}]
+
+    async def once_more() -> Any:
+        return read.pop() if read else await receive()
+
+    return once_more
+
+
+async def _send(send: Any, answer: Answer, *, secure: bool, correlation_id: str) -> None:
+    headers = [
+        (b"content-type", answer.content_type.encode()),
+        (b"content-length", str(len(answer.body)).encode()),
+        (b"allow", b"POST, OPTIONS"),
+        *_usual_headers(secure),
+        (b"x-correlation-id", correlation_id.encode()),
+        *((name.lower().encode(), value.encode()) for name, value in answer.headers.items()),
+    ]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+class _Example(HttpRequest):
+    """A request like those that are answered here."""
+
+    def __init__(self, secure: bool) -> None:
+        super().__init__()
+        self.method, self.path, self._secure = "POST", PATH, secure
+
+    def _get_scheme(self) -> str:
+        return "https" if self._secure else "http"
+
+
+@functools.cache
+def _usual_headers(secure: bool) -> list[tuple[bytes, bytes]]:
+    """Return what the product's middleware puts on every answer, said once by itself."""
+    chain: Any = SecurityMiddleware(
+        SafeHeadersMiddleware(XFrameOptionsMiddleware(lambda _: HttpResponse()))
+    )
+    return [
+        (name.lower().encode(), value.encode())
+        for name, value in chain(_Example(secure)).items()
+        if name not in ("Content-Type", "X-Correlation-ID")
+    ]
