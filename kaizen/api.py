@@ -17,6 +17,7 @@ _APPS = (
     "runs",
     "artifacts",
     "grants",
+    "quotas",
     "proposals",
     "boundary",
     "web",

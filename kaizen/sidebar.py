@@ -31,6 +31,8 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
         (
             ("Grants", "key", "grants.toolgrant", "Which agent holds which tool"),
             ("Approvals", "back_hand", "approvals.approvalrequest", "What members were asked"),
+            ("Quotas", "speed", "quotas.quota", "How much members and agents may use"),
+            ("Prices", "payments", "quotas.price", "What the tokens of models cost"),
             ("People", "group", "accounts.user", "Members and administrators"),
         ),
     ),
@@ -41,6 +43,8 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
             ("Calls", "bolt", "runs.call", "Every proposed use of a tool"),
             ("Rooms", "forum", "rooms.room", "Where people and agents meet"),
             ("Artifacts", "draft", "artifacts.artifact", "What was made, version by version"),
+            ("Usage", "data_usage", "quotas.meter", "What was used, by whom and when"),
+            ("Reservations", "hourglass_top", "quotas.reservation", "What is held for what runs"),
             ("Audit", "list_alt", "audit.auditrow", "What happened, and who did it"),
             ("Seals", "verified", "audit.auditseal", "What shows that the trail is whole"),
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from apps.boundary.standing import Standing
-from apps.domain.tooling import Outcome, ToolFailure, ToolOk
+from apps.domain.tooling import Guard, Outcome, ToolFailure, ToolOk
 from apps.runs.models import Call, Run
 from apps.tools.contract import Tool
 
@@ -19,6 +19,14 @@ class Crossing:
     tool: Tool | None
     standing: Standing | None = None
     """How things stand, where that was read under this very lock; else it is read to decide."""
+
+    @property
+    def leaves_us(self) -> bool:
+        """Whether the effect lies outside our tables, so that the call takes from a quota.
+
+        What is quick and only ours is bounded by its turn, and pays no statement for it.
+        """
+        return self.tool is None or self.tool.spec.guard is not Guard.MEMBER_STORE
 
 
 @dataclass(frozen=True, slots=True)

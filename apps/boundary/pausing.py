@@ -30,6 +30,7 @@ from apps.domain.tooling import (
     ToolOk,
 )
 from apps.grants.policy import deployment_policy
+from apps.quotas import services as quotas
 from apps.rooms.services import publish_event, room_last
 from apps.runs.claims import lock_call, lock_run
 from apps.runs.models import Call, Run
@@ -59,6 +60,8 @@ def begin_pause(crossing: Crossing, said: Paused, rule: str) -> None:
     limits = tool.spec.pauses
     seconds = limits.default_s if said.seconds is None else min(said.seconds, limits.most_s)
     pauses.begin_wait(pause=pause, seconds=seconds)
+    # What waits for somebody else takes nobody's place.
+    quotas.close_call(call=call)
     # Nobody executes it any more, so nobody can fall silent: only an answer or its time ends it.
     call.rule = rule
     call.executor = ""

@@ -5,7 +5,7 @@ the callback API, crosses the same six steps, one file each under `steps/`:
 
     1. decide   gather the facts now, ask the pure policy: admit, ask, refuse, or repeat
     2. approve  where the policy asks: store the question, then wait without holding anything
-    3. consume  lock, decide again, spend the receipt, mark the call dispatched
+    3. consume  lock, decide again, reserve quota, spend the receipt, mark the call dispatched
     4. execute  run the tool as the member, within its deadline
     5. project  redact and bound what the model may see
     6. record   one outcome, one audit row, one event in the room
@@ -19,7 +19,7 @@ Three facts make it safe:
 * An effect outside is marked dispatched before it starts. When its executor falls silent, a read is
   abandoned and a write is *ambiguous*: said, terminal, and never tried again.
 
-Lock order, here as everywhere: run, call, receipt, artifact, blob, room.
+Lock order, here as everywhere: run, call, receipt, artifact, blob, meter, room.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ from apps.domain.tooling import (
     ToolFailure,
     ToolHandedOn,
 )
+from apps.quotas.errors import QuotaExceeded
 from apps.rooms.services import room_last
 from apps.runs.bodies import arguments_of, projection_of
 from apps.runs.claims import lock_call, lock_run
@@ -91,7 +92,9 @@ def begin(
             return _repeat(crossing, earlier, rule)
         case Ask() as question:
             return ask(crossing, question)
-        case Admit() if crossing.tool is not None and crossing.tool.spec.later:
+        case Admit() if crossing.tool is not None and (
+            crossing.tool.spec.later or crossing.leaves_us
+        ):
             return hand_over(crossing)
         case Admit(rule=rule, waived=waived):
             consume(crossing, executor=executor, waived=waived)
@@ -134,6 +137,9 @@ def execute_waiting(*, call_id: Any, executor: str) -> None:
                         crossing, Refuse(Reason.RECEIPT_SPENT, str(spent), "receipt_is_spendable")
                     )
                     return
+                except QuotaExceeded as full:
+                    _wait_or_refuse(crossing, full)
+                    return
         if crossing.tool is None:
             return
         if crossing.tool.spec.effect_domain is EffectDomain.OURS:
@@ -141,6 +147,15 @@ def execute_waiting(*, call_id: Any, executor: str) -> None:
             return
         announce(crossing)
     _execute_outside(crossing, executor=executor, rule=rule)
+
+
+def _wait_or_refuse(crossing: Crossing, full: QuotaExceeded) -> None:
+    """Leave a call waiting for a free place; refuse one whose quota is spent until it renews."""
+    if full.renews_at is not None:
+        _refuse(crossing, Refuse(Reason.QUOTA_EXCEEDED, str(full), "quota_holds_it"))
+        return
+    # Nothing broke: it was not its turn yet, and the sweep rings again.
+    Call.objects.filter(pk=crossing.call.pk).update(attempts=F("attempts") - 1)
 
 
 def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:

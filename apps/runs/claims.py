@@ -2,7 +2,7 @@
 
 Reading the fence is not enough: under READ COMMITTED a stale writer's insert can commit after a
 takeover. So every fenced transaction locks the run row first, through `fenced`, and compares.
-Lock order everywhere: run, call, receipt, artifact, blob, room.
+Lock order everywhere: run, call, receipt, artifact, blob, meter, room.
 """
 
 from __future__ import annotations

@@ -38,10 +38,11 @@ MAX_WAITING_INPUTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """What became of an input: the run that it started, or its place behind the active one."""
+    """What became of an input: the run it started, or its place behind or in the active one."""
 
     run: Run | None
     queued: bool
+    steers: bool = False
 
 
 def actor_of(agent: Agent) -> str:
@@ -99,8 +100,13 @@ def lock_seat(*, room_id: Any, agent_slug: str) -> Seat | None:
 
 
 @transaction.atomic
-def start_run(*, seat: Seat, member: User, text: str, position: int) -> Started:
+def start_run(
+    *, seat: Seat, member: User, text: str, position: int, steer: bool = False
+) -> Started:
     """Let an agent answer an input: at once, or after its active run in this room.
+
+    A member may steer the agent's active run with it, if that works for them: the run takes it in
+    at its next step. Where it ends before that, the input starts the next run like any other.
 
     The seat is locked by the caller (`lock_seat`), before any event locked the room.
     """
@@ -109,16 +115,31 @@ def start_run(*, seat: Seat, member: User, text: str, position: int) -> Started:
         raise Conflict(
             f"{seat.agent.name} already has {waiting} messages waiting. Stop its run or wait."
         )
+    active = active_run(room_id=seat.room_id, agent_id=seat.agent_id)
+    steers = steer and active is not None and active.member_id == member.pk
     RunInput.objects.create(
         room_id=seat.room_id,
         agent=seat.agent,
         member=member,
         text=text,
         position=position,
+        steer=steers,
         correlation_id=current_correlation_id(),
     )
-    run = _start_next(room_id=seat.room_id, agent=seat.agent)
-    return Started(run=run, queued=run is None)
+    run = None if active is not None else _start_next(room_id=seat.room_id, agent=seat.agent)
+    return Started(run=run, queued=run is None, steers=steers)
+
+
+def active_run(*, room_id: Any, agent_id: Any) -> Run | None:
+    """Return the run that holds an agent's seat in a room, if one does."""
+    return (
+        Run.objects.filter(
+            room_id=room_id, agent_id=agent_id, runtime=Run.Runtime.KAIZEN, parent=None
+        )
+        .exclude(state=Run.State.FINISHED)
+        .only("pk", "member_id", "state")
+        .first()
+    )
 
 
 @transaction.atomic
@@ -134,10 +155,7 @@ def start_waiting(*, input_id: Any) -> None:
 
 def _start_next(*, room_id: Any, agent: Agent) -> Run | None:
     """Turn the oldest waiting input into a run, unless one is active. The seat row is locked."""
-    active = Run.objects.filter(
-        room_id=room_id, agent=agent, runtime=Run.Runtime.KAIZEN, parent=None
-    ).exclude(state=Run.State.FINISHED)
-    if active.exists():
+    if active_run(room_id=room_id, agent_id=agent.pk) is not None:
         return None
     waiting = (
         RunInput.objects.select_related("member")

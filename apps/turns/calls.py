@@ -24,6 +24,7 @@ from apps.runs.services import park_run
 from apps.tools.catalog import known_specs
 from apps.turns.grip import Grip
 from apps.turns.record import attempts_of
+from apps.turns.steering import admit_steering
 
 MOST_TOGETHER = 8
 _UNKNOWN_END = "A write has an unknown end. Look at what it may have changed before going on."
@@ -60,11 +61,13 @@ def cross_open_calls(grip: Grip) -> bool:
 
 
 def _ends_here(grip: Grip, run: Run) -> bool:
-    """End a locked run that its own calls forbid to go on."""
+    """End a locked run that its own calls forbid to go on; else let its member's words in."""
     explanation = end_of(attempts_of(run))
     if explanation:
         grip.finish(run, Run.Outcome.FAILED, explanation)
-    return bool(explanation)
+        return True
+    admit_steering(run)
+    return False
 
 
 def _next_batch(run: Run, proposed: Sequence[Call]) -> Sequence[Call]:

@@ -34,11 +34,15 @@ class Posted:
     position: int
     run: Run | None
     queued: bool
+    steers: bool = False
 
 
 @transaction.atomic
-def post_message(*, room_id: Any, member: User, text: str) -> Posted:
-    """Say something in a room; the agent named with @, else the only one seated, answers."""
+def post_message(*, room_id: Any, member: User, text: str, steer: bool = False) -> Posted:
+    """Say something in a room; the agent named with @, else the only one seated, answers.
+
+    One that steers goes to the agent's run that already works for this member, if there is one.
+    """
     room = visible_room(room_id=room_id, user=member)
     if room.closed_at is not None:
         raise RoomClosed("This room is closed. It can be read, and nothing new can be said in it.")
@@ -57,8 +61,8 @@ def post_message(*, room_id: Any, member: User, text: str) -> Posted:
     )
     if seat is None:
         return Posted(position=position, run=None, queued=False)
-    started = start_run(seat=seat, member=member, text=text, position=position)
-    return Posted(position=position, run=started.run, queued=started.queued)
+    started = start_run(seat=seat, member=member, text=text, position=position, steer=steer)
+    return Posted(position=position, run=started.run, queued=started.queued, steers=started.steers)
 
 
 def _check_text(text: str) -> None:

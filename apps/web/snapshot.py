@@ -138,6 +138,7 @@ def _run(run: Run) -> dict[str, Any]:
         "id": str(run.pk),
         "agent": agent_card(run.agent),
         "member": member_card(run.member),
+        "parent": None if run.parent_id is None else str(run.parent_id),
         "state": str(run.state),
     }
 

@@ -16,6 +16,7 @@ from apps.approvals import services as ledger
 from apps.boundary.crossing import Crossing, Waiting
 from apps.domain.policy import Waived
 from apps.domain.tooling import CallState, Effect, EffectKind
+from apps.quotas import services as quotas
 from apps.rooms.services import publish_event
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call
@@ -33,6 +34,8 @@ def consume(crossing: Crossing, *, executor: str, waived: Waived = Waived.NOT) -
     elif waived is not Waived.NOT:
         keep_call(call)
         ledger.waive(call=call, actor=run.member, kind=waived)
+    if crossing.leaves_us:
+        quotas.reserve_call(run=run, call=call)
     now = timezone.now()
     changes: dict[str, Any] = {
         "state": CallState.DISPATCHED.value,

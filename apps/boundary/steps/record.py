@@ -10,6 +10,7 @@ from apps.boundary.crossing import Crossing, Settled
 from apps.core.metrics import count_call
 from apps.domain.lessons import Ended, Lessons
 from apps.domain.tooling import Outcome, Reason, ToolFailure, usual_domain
+from apps.quotas import services as quotas
 from apps.rooms.services import publish_event
 from apps.runs.models import Call, Run
 from apps.runs.services import actor_of, settle_call, wake
@@ -43,6 +44,8 @@ def record(
         non_substitutable=failure is not None and failure.non_substitutable,
     )
     _learn(run, call, failure)
+    if call.dispatched_at is not None and crossing.leaves_us:
+        quotas.close_call(call=call)
     write_audit(
         actor=run.member,
         action="call.settled",

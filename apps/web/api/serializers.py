@@ -14,6 +14,10 @@ class NewMessageSerializer(StrictSerializer):
     """Something to say."""
 
     text = TextField(max_length=MAX_TEXT)
+    steer = serializers.BooleanField(
+        default=False,
+        help_text="Give it to the agent's run that already works for you, at its next step.",
+    )
 
 
 class PostedSerializer(serializers.Serializer):
@@ -22,6 +26,7 @@ class PostedSerializer(serializers.Serializer):
     position = serializers.IntegerField()
     run = serializers.UUIDField(source="run.pk", default=None, allow_null=True)
     queued = serializers.BooleanField(help_text="It waits behind the agent's active run.")
+    steers = serializers.BooleanField(help_text="The active run takes it in at its next step.")
 
 
 class TicketSerializer(serializers.Serializer):

@@ -37,7 +37,9 @@ class MessagesView(MemberView):
         fields = self.body(NewMessageSerializer)
 
         def post() -> Posted:
-            return post_message(room_id=room_id, member=self.member, text=fields["text"])
+            return post_message(
+                room_id=room_id, member=self.member, text=fields["text"], steer=fields["steer"]
+            )
 
         return self.create(post, PostedSerializer, code=status.HTTP_202_ACCEPTED)
 

@@ -48,7 +48,7 @@ export function blocksOf(state) {
     if (kind === "message.posted" && data.author.kind === "agent") {
       const turn = turnOf(data.run || `message:${position}`, data.author, data.for, at);
       turn.says += 1;
-      turn.parts.push({ type: "say", key: `say:${turn.says}`, text: data.text });
+      turn.parts.push({ type: "say", key: `say:${turn.says}`, text: data.text, ...markOf(data) });
     } else if (kind === "message.posted") {
       blocks.push({ type: "person", key: `message:${position}`, author: data.author, text: data.text, at, position });
     } else if (kind === "call.proposed" || kind === "approval.requested" || kind === "call.settled") {
@@ -85,9 +85,19 @@ function factOf({ kind, data, actor }, state) {
     case "seat.added": return `${data.name} takes a seat`;
     case "seat.removed": return `${data.name} gave up its seat`;
     case "room.closed": return "The room was closed";
+    case "run.steered": return `${data.member.name} steers the work under way`;
+    case "run.started": return data.parent ? `${data.agent.name} helps with this` : null;
     case "artifact.saved": return data.by && data.by.agent ? null : savedFact(data, state);
     default: return null;
   }
+}
+
+// What a message is that is not simply an answer.
+function markOf(data) {
+  if (data.broken_off) return { mark: "This answer broke off and could not be continued." };
+  if (data.goes_on) return { mark: "This answer reached its length limit and goes on below." };
+  if (data.corrected) return { mark: "Kaizen corrected this answer by its own record." };
+  return {};
 }
 
 function savedFact(data) {

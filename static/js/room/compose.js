@@ -13,6 +13,7 @@ export class Compose {
     this.problem = form.querySelector("[data-problem]");
     this.list = form.querySelector("[data-mentions]");
     this.menu = form.querySelector("[data-agents]");
+    this.steer = form.querySelector("[data-steer]");
     this.slot = `kaizen-draft-${store.state.room.id}-${store.state.me.id}`;
     this.attempt = null;
     this.choice = 0;
@@ -75,8 +76,9 @@ export class Compose {
   async send() {
     const text = this.field.value.trim();
     if (!text || this.store.state.room.closed) return;
+    const steer = !this.steer.hidden && this.steer.control.checked;
     // The same text sent again after a failure is the same attempt: it can arrive once only.
-    if (this.attempt === null || this.attempt.text !== text) this.attempt = { text, key: attemptKey() };
+    if (this.attempt === null || this.attempt.text !== text || this.attempt.steer !== steer) this.attempt = { text, steer, key: attemptKey() };
     const attempt = this.attempt;
     if (attempt.busy) return;
     attempt.busy = true;
@@ -87,7 +89,7 @@ export class Compose {
     this.timeline.following = true;
     this.store.paint();
     try {
-      const answer = await api("POST", `rooms/${this.store.state.room.id}/messages`, { text }, { key: attempt.key });
+      const answer = await api("POST", `rooms/${this.store.state.room.id}/messages`, { text, steer }, { key: attempt.key });
       if (this.attempt === attempt) this.attempt = null;
       attempt.position = answer.position;
       this.keep();
@@ -160,6 +162,14 @@ export class Compose {
     this.fit();
   }
 
+  // Work that is under way for this very member can be steered; otherwise a message waits its turn.
+  offerSteering(state, target) {
+    const mine = Object.values(state.runs).some((run) => !run.parent && target && run.agent.slug === target.slug && run.member.id === state.me.id);
+    if (this.steer.hidden === !mine) return;
+    this.steer.hidden = !mine;
+    this.steer.control.checked = false;
+  }
+
   /** Name an agent from the menu. */
   address(seat) {
     const others = this.field.value.replace(/^@[\w-]+\s*/, "");
@@ -176,6 +186,7 @@ export class Compose {
     const named = /^@([\w-]+)/.exec(this.field.value);
     const only = state.seats.length === 1 ? state.seats[0] : null;
     const target = (named && state.seats.find((seat) => seat.slug === named[1])) || only;
+    this.offerSteering(state, target);
     const seen = JSON.stringify([state.seats, target]);
     if (seen === this.seen) return;
     this.seen = seen;

@@ -120,7 +120,7 @@ function settle(next, { kind, data, at }) {
       if (data.run) dropSaid(next, data);
       break;
     case "run.started":
-      next.runs[data.run] = { id: data.run, agent: data.agent, member: data.member, state: "running" };
+      next.runs[data.run] = { id: data.run, agent: data.agent, member: data.member, parent: data.parent || null, state: "running" };
       break;
     case "run.parked":
     case "run.resumed":

@@ -176,11 +176,12 @@ export class Timeline {
       key: part.key,
       make: () => h("div", { class: "say" }),
       update: (element) => {
-        const seen = `${part.live ? "live" : "done"}:${part.text}`;
+        const seen = `${part.live ? "live" : "done"}:${part.mark || ""}:${part.text}`;
         if (element.seen === seen) return;
         element.seen = seen;
         fill(element, markdown(part.text));
         if (part.live) endOf(element).append(h("span", { class: "caret" }));
+        if (part.mark) element.append(h("p", { class: "f xs" }, part.mark));
       },
     };
   }
