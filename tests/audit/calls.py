@@ -107,7 +107,9 @@ def _read(name: str, function: ast.FunctionDef, names: dict[str, str]) -> Verb:
         if isinstance(node, ast.Call):
             said = ast.unparse(node.func)
             head, _, rest = said.partition(".")
-            verb.calls.add(names.get(said) or (names.get(head, head) + (f".{rest}" if rest else "")))
+            verb.calls.add(
+                names.get(said) or (names.get(head, head) + (f".{rest}" if rest else ""))
+            )
             verb.writes |= _writes_rows(node.func)
         elif isinstance(node, ast.Name) and node.id in names:
             # Handed on, to be called by somebody else.

@@ -58,7 +58,8 @@ def record(
         outcome=outcome.value,
         digest=call.arguments_digest,
         detail={
-            "tool": call.tool,
+            # A name that stood for nothing when it was proposed is words of a model.
+            "tool": call.tool if call.effect else "",
             "agent": run.agent.slug,
             "run": str(run.pk),
             "reason": reason,
