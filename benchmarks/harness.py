@@ -163,6 +163,8 @@ class Stores(Processes):
         for name in ("DATABASE_URL", "REDIS_URL"):
             os.environ.pop(name, None)
         self._stores = Throwaway(durable=True)
+        # Once: every time it is asked, it makes up other keys.
+        self._addresses = self._stores.environment()
 
     def __enter__(self) -> Stores:
         """Start both and migrate."""
@@ -190,7 +192,7 @@ class Stores(Processes):
         """Return an environment that the settings load from."""
         return {
             **os.environ,
-            **self._stores.environment(),
+            **self._addresses,
             "KAIZEN_ALLOWED_HOSTS": "127.0.0.1",
             "KAIZEN_INSECURE_HTTP": "1",
             "KAIZEN_REHEARSAL": "1",

@@ -55,6 +55,15 @@ class Environment:
             raise ImproperlyConfigured(f"{name} must have at least {_SECRET_LENGTH} characters.")
         return value
 
+    def address(self, name: str) -> str:
+        """Return an optional address to send to, refusing one that others could read on the way."""
+        value = self.text(name)
+        parts = urlsplit(value)
+        loopback = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1")
+        if value and not (parts.hostname and (parts.scheme == "https" or loopback)):
+            raise ImproperlyConfigured(f"{name} must begin with https:// and name a host.")
+        return value
+
     def flag(self, name: str) -> bool:
         """Return a switch that is off unless it is plainly on."""
         value = self.text(name).lower()

@@ -21,6 +21,9 @@ env.demand()
 SECRET_KEY = env.key("KAIZEN_SECRET_KEY")
 SECRET_KEY_FALLBACKS = env.listing("KAIZEN_SECRET_KEY_FALLBACKS")
 KAIZEN_AUDIT_KEY = env.key("KAIZEN_AUDIT_KEY")
+# 0 keeps every month for ever.
+KAIZEN_AUDIT_KEEP_MONTHS = env.number("KAIZEN_AUDIT_KEEP_MONTHS", 0)
+KAIZEN_AUDIT_HEAD_URL = env.address("KAIZEN_AUDIT_HEAD_URL")
 KAIZEN_STATE_DIR = Path(env.text("KAIZEN_STATE_DIR"))
 KAIZEN_SANDBOXD_SOCKET = env.text("KAIZEN_SANDBOXD_SOCKET")
 if not KAIZEN_STATE_DIR.is_absolute():
@@ -260,6 +263,7 @@ CELERY_BEAT_SCHEDULE = {
         "core.sweep": 5.0,
         "audit.seal": 10.0,
         "audit.ensure_months": 3600.0,
+        "audit.retain": 3600.0,
         "core.collect": 3600.0,
         "quotas.forget_old": 24 * 3600.0,
     }.items()

@@ -29,6 +29,8 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
     (
         "Control",
         (
+            ("Tool policy", "account_tree", "grants.policynode", "What agents may call, and why"),
+            ("Pinned arguments", "push_pin", "grants.pinnedarguments", "What calls always carry"),
             ("Grants", "key", "grants.toolgrant", "Which agent holds which tool"),
             ("Approvals", "back_hand", "approvals.approvalrequest", "What members were asked"),
             ("Quotas", "speed", "quotas.quota", "How much members and agents may use"),

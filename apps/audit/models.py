@@ -52,3 +52,25 @@ class SealedRow(models.Model):
 
     def __str__(self) -> str:
         return f"{self.row_id} under {self.seal_id}"
+
+
+class Retention(models.Model):
+    """A month that was dropped: which rows went, and a mark over what stayed of their seals.
+
+    `ids` are ranges of row numbers, both ends included; `remainders` are lists of a seal, how many
+    of its rows stayed, and their mark. The record itself is keyed and chained like a seal.
+    """
+
+    month = models.DateField(unique=True)
+    dropped_at = models.DateTimeField()
+    rows = models.PositiveBigIntegerField()
+    ids = models.JSONField(default=list)
+    remainders = models.JSONField(default=list)
+    previous_mac = models.CharField(max_length=64, blank=True)
+    mac = models.CharField(max_length=64, unique=True)
+
+    class Meta:
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return f"{self.month:%Y-%m}, {self.rows} rows dropped"

@@ -134,7 +134,7 @@ def _effect(spec: Specification | None) -> str:
     if spec is None:
         return _UNKNOWN
     declared = [
-        _KINDS[effect.kind] + (f" {effect.resource}" if effect.resource else "")
+        _KINDS[effect.kind] + (f" ({effect.resource})" if effect.resource else "")
         for effect in spec.side_effects
     ]
     said = f" It declares that it {', '.join(declared)}." if declared else ""

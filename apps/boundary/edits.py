@@ -100,7 +100,7 @@ def _draft(run: Run, call: Call, request: ApprovalRequest, arguments: dict[str, 
             {
                 "field": f"arguments{error.path}",
                 "rule": error.rule,
-                "detail": str(error),
+                "detail": error.text,
             }
             for error in tool.spec.argument_errors(tool.pins.merged(proposed))
         ]

@@ -6,6 +6,7 @@ written, and nothing that the one who asks may not see is told apart from what i
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ from apps.runs.models import Call, Run, Seat
 from apps.tools.catalog import known_tool
 from apps.tools.contract import Tool
 
+MOST_OFFERED = 100
 NO_SUCH_TOOL = "There is no tool of that name."
 
 
@@ -40,6 +42,26 @@ class Explained:
     name: str
     tool: Tool | None
     explanation: Explanation
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """What a form can offer to ask about: some of each, newest or first by name."""
+
+    agents: list[Agent]
+    rooms: list[Room]
+    members: list[User]
+
+
+def questions() -> Questions:
+    """Return agents, open rooms and members to choose from, a bounded number of each."""
+    return Questions(
+        agents=list(Agent.objects.only("slug", "name").order_by("name")[:MOST_OFFERED]),
+        rooms=list(
+            Room.objects.filter(closed_at=None).only("name").order_by("-updated_at")[:MOST_OFFERED]
+        ),
+        members=list(User.objects.filter(is_active=True).order_by("username")[:MOST_OFFERED]),
+    )
 
 
 def explain_call(
@@ -74,7 +96,7 @@ def _prospect(*, asker: User, agent_slug: str, room_id: Any, username: str) -> R
         found = User.objects.filter(username=username).first() if everyone else None
         member = _demand(found)
     rooms = Room.objects.all() if everyone else Room.objects.visible_to(asker)
-    room: Room = _demand(rooms.filter(pk=room_id).first())
+    room: Room = _demand(rooms.filter(pk=_demand(_uuid(room_id))).first())
     agent: Agent = _demand(Agent.objects.filter(slug=agent_slug).first())
     if not everyone and not _meets(asker, agent, room):
         _demand(None)
@@ -87,6 +109,13 @@ def _meets(member: User, agent: Agent, room: Room) -> bool:
         Seat.objects.filter(room=room, agent=agent).exists()
         or Agent.objects.visible_to(member).filter(pk=agent.pk).exists()
     )
+
+
+def _uuid(given: Any) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(str(given))
+    except ValueError:
+        return None
 
 
 def _demand(found: Any) -> Any:

@@ -100,7 +100,7 @@ def answer_pause(*, token: str, answer: Any) -> None:
             field=f"answer{errors[0].path}",
             extra={
                 "errors": [
-                    {"field": f"answer{e.path}", "rule": e.rule, "detail": str(e)} for e in errors
+                    {"field": f"answer{e.path}", "rule": e.rule, "detail": e.text} for e in errors
                 ]
             },
         )

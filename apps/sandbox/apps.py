@@ -9,10 +9,14 @@ class SandboxConfig(AppConfig):
     name = "apps.sandbox"
     label = "sandbox"
     verbose_name = "Sandbox"
+    default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Let probes hear how the sandbox is."""
+        """Let probes hear how the sandbox is, and the collector what is still held."""
+        from apps.core.blobs import register_references
         from apps.core.health import register_part
         from apps.sandbox.health import sandbox_part
+        from apps.sandbox.memory import held_blobs
 
         register_part(sandbox_part)
+        register_references(held_blobs)

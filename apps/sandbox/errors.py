@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apps.core.errors import Invalid, Unavailable
+from apps.core.errors import Conflict, Invalid, NotFound, Unavailable
 
 
 class SandboxUnavailable(Unavailable):
@@ -26,3 +26,19 @@ class JobRefused(Invalid):
     """The job can never run as it was written."""
 
     code = "sandbox_job_refused"
+
+
+class WorkspaceNotFound(NotFound):
+    """No workspace that this member may use has that id."""
+
+
+class FileRefused(Invalid):
+    """A file that cannot be shown: too large, no text, or badly named."""
+
+    code = "file_refused"
+
+
+class MemoryMovedOn(Conflict):
+    """Another call changed what is remembered of the workspace in the meantime."""
+
+    code = "workspace_in_use"

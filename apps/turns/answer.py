@@ -17,7 +17,14 @@ from apps.runs.bodies import projection_of
 from apps.runs.models import Call, Run
 from apps.runs.services import agent_card, member_card
 from apps.tools.contract import Tool
-from apps.turns.provider import ArgumentsDelta, CallStarted, Delta, ProviderFailed, TextDelta
+from apps.turns.provider import (
+    ArgumentsDelta,
+    CallStarted,
+    Delta,
+    ProviderFailed,
+    TextDelta,
+    Usage,
+)
 
 MAX_ANSWER = 200_000
 MAX_ID = 200
@@ -75,6 +82,7 @@ class Answer:
         self._made = made or {}
         self.hushed = hushed
         self.stored = False
+        self.usage: Usage | None = None
         offered = list(tools)
         self._tools = {tool.spec.name: tool for tool in offered}
         # Read once and now: nothing is asked of the database while the model speaks.
@@ -106,6 +114,8 @@ class Answer:
                 self._calls[index] = self._begin(index, call_id, name)
             case ArgumentsDelta(index=index, text=text):
                 self._arguments(self._calls[index], text, index)
+            case Usage():
+                self.usage = delta
 
     def keep_whole_calls(self) -> bool:
         """Keep the calls that arrived complete before the answer broke off; False where none did.

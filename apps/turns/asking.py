@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
+from apps.quotas.errors import QuotaExceeded
 from apps.runs.models import Run
 from apps.tools.catalog import offered_tools
 from apps.turns.answer import Answer, listen
@@ -15,6 +16,7 @@ from apps.turns.context import read_conversation
 from apps.turns.failing import after_failure
 from apps.turns.grip import Grip
 from apps.turns.listening import patiently
+from apps.turns.metering import close_step, hold_step, without_quota
 from apps.turns.plan import plan_step
 from apps.turns.provider import ProviderFailed, provider
 from apps.turns.storing import store
@@ -41,9 +43,16 @@ def ask_model(grip: Grip) -> bool:
         hushed=bool(plan.bound) or run.parent_id is not None,
     )
     try:
+        held = hold_step(grip, run, messages, tools)
+    except QuotaExceeded as full:
+        without_quota(grip, full)
+        return False
+    try:
         _listen(grip, run, answer, messages, tools)
     except ProviderFailed as failure:
+        close_step(held, answer, served=failure.served)
         return after_failure(grip, plan, answer, failure)
+    close_step(held, answer)
     return True if grip.pulse.interrupted() else store(grip, plan, answer)
 
 

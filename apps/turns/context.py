@@ -119,11 +119,24 @@ class Conversation:
             {
                 "role": "tool",
                 "tool_call_id": asked["id"],
-                "content": result_text(call.tool, bodies.projection, self.foreign),
+                "content": result_text(call.tool, self._told(bodies.projection), self.foreign),
             }
             for asked, call, bodies in answered
         ]
         return [message, *results]
+
+    def _told(self, projection: dict[str, Any]) -> dict[str, Any]:
+        """Return a result, with the end of the call that a person put in its place, if one did."""
+        other = projection.get("replaced_by", {})
+        ends = (
+            b.projection for call, b in self.calls.values() if str(call.pk) == other.get("call")
+        )
+        end = next(ends, None)
+        if end is None:
+            return projection
+        told = {**projection, "replaced_by": {**other, "result": self._told(end)}}
+        # What came from outside stays between marks.
+        return told | ({"outside_data": end["outside_data"]} if "outside_data" in end else {})
 
     def _past(self, through: int) -> list[PastStep]:
         said = [body for entry, body in self.journal if entry.kind == JournalEntry.Kind.ASSISTANT]
@@ -133,8 +146,7 @@ class Conversation:
                 said=body["text"],
                 calls=tuple(
                     self._past_call(*self.calls[number, place])
-                    for place in range(len(body["calls"]))
-                    if (number, place) in self.calls
+                    for place in sorted(place for step, place in self.calls if step == number)
                 ),
             )
             for number, body in enumerate(said[:through], start=1)

@@ -11,12 +11,23 @@ from typing import Any, cast
 import httpx2
 import openai
 
-from apps.turns.provider import ArgumentsDelta, CallStarted, Delta, ProviderFailed, TextDelta
+from apps.turns.provider import (
+    ArgumentsDelta,
+    CallStarted,
+    Delta,
+    ProviderFailed,
+    TextDelta,
+    Usage,
+)
 
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 600.0
 """A connection that says nothing for this long is given up; the turn's own timer is shorter."""
 MAX_CALLS_PER_STEP = 16
+MAX_TOKENS = 1_000_000_000
+"""More than any model reads or writes at once; a report above it is no evidence."""
+# The request never left us.
+_NEVER_CONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 _SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,3})?")
 _TOO_LONG = re.compile(
@@ -52,6 +63,7 @@ class OpenAIProvider:
             "model": model or self._default_model,
             "messages": messages,
             "stream": True,
+            "stream_options": {"include_usage": True},
         }
         if tools:
             request["tools"] = tools
@@ -67,6 +79,7 @@ class OpenAIProvider:
                 f"The model could not be reached or broke off ({type(broken).__name__}).",
                 deterministic=False,
                 kind="broke_off",
+                served=not isinstance(broken.__cause__, _NEVER_CONNECTED),
             ) from None
         except (ValueError, RecursionError):
             # The library hands on whatever its JSON reader says of a line that is none.
@@ -75,10 +88,12 @@ class OpenAIProvider:
 
 def _deltas(chunks: Any, stopped: Callable[[], bool]) -> Iterator[Delta]:
     calls = _Calls()
-    ended = False
+    ended = cut = False
     for chunk in chunks:
         if stopped():
             return
+        if usage := _usage(chunk):
+            yield usage
         # The library checks nothing that a server sends, so every member may be anything.
         for choice in _listed(chunk, "choices")[:1]:
             delta = getattr(choice, "delta", None)
@@ -88,13 +103,15 @@ def _deltas(chunks: Any, stopped: Callable[[], bool]) -> Iterator[Delta]:
             for part in _listed(delta, "tool_calls"):
                 yield from calls.hear(part)
             finish = getattr(choice, "finish_reason", None)
-            if finish == "length":
-                raise ProviderFailed(
-                    "The model's answer was cut off at its length limit.",
-                    deterministic=True,
-                    kind="cut",
-                )
+            # What it took is reported after the end.
+            cut = cut or finish == "length"
             ended = ended or finish is not None
+    if cut:
+        raise ProviderFailed(
+            "The model's answer was cut off at its length limit.",
+            deterministic=True,
+            kind="cut",
+        )
     if not ended:
         raise ProviderFailed("The model's answer broke off.", deterministic=False, kind="broke_off")
 
@@ -126,6 +143,19 @@ class _Calls:
             yield CallStarted(known[0], call_id, name)
         if arguments:
             yield ArgumentsDelta(known[0], arguments)
+
+
+def _usage(chunk: Any) -> Usage | None:
+    """Return what a chunk reports, if it does; of several reports the last holds."""
+    reported = getattr(chunk, "usage", None)
+    read, written = (
+        getattr(reported, member, None) for member in ("prompt_tokens", "completion_tokens")
+    )
+    if type(read) is not int or type(written) is not int:
+        return None
+    if not (0 <= read <= MAX_TOKENS and 0 <= written <= MAX_TOKENS):
+        return None
+    return Usage(tokens_in=read, tokens_out=written)
 
 
 def _listed(holder: Any, member: str) -> list[Any]:
@@ -162,6 +192,7 @@ def _from_status(answered: openai.APIStatusError) -> ProviderFailed:
             deterministic=True,
             kind="status",
             status=status,
+            served=False,
         )
     transient = status in (408, 409, 425, 429) or status >= 500
     return ProviderFailed(
@@ -170,6 +201,8 @@ def _from_status(answered: openai.APIStatusError) -> ProviderFailed:
         kind="status",
         status=status,
         retry_after=seconds_of(answered.response.headers.get("retry-after", "")),
+        # A refusal did no work; what a server error or a timeout did is not known.
+        served=status >= 500 or status == 408,
     )
 
 
@@ -192,6 +225,7 @@ def _overlong(status: int | None) -> ProviderFailed:
         deterministic=True,
         kind="overlong",
         status=status,
+        served=False,
     )
 
 

@@ -35,14 +35,23 @@ class ArgumentsDelta:
     text: str
 
 
-Delta = TextDelta | CallStarted | ArgumentsDelta
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the provider says that this answer took: the only evidence there is."""
+
+    tokens_in: int
+    tokens_out: int
+
+
+Delta = TextDelta | CallStarted | ArgumentsDelta | Usage
 
 
 class ProviderFailed(Exception):
     """The model could not be asked, or broke off. The words never quote the payload.
 
     A deterministic failure would come again for the same payload and is not replayed. Of one that
-    broke off, or was cut at its length limit, what had arrived is real; nothing else is.
+    broke off, or was cut at its length limit, what had arrived is real; nothing else is. One that
+    was not served was certainly not worked on, so it took nothing.
     """
 
     def __init__(
@@ -53,6 +62,7 @@ class ProviderFailed(Exception):
         kind: str = "protocol",
         status: int | None = None,
         retry_after: float = 0.0,
+        served: bool = True,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -60,6 +70,7 @@ class ProviderFailed(Exception):
         self.kind = kind
         self.status = status
         self.retry_after = retry_after
+        self.served = served
 
     @property
     def overlong(self) -> bool:
@@ -113,4 +124,5 @@ def provider() -> ModelProvider:
         "No model is set up. An operator sets KAIZEN_MODEL_URL, KAIZEN_MODEL_NAME and"
         " KAIZEN_MODEL_KEY.",
         deterministic=True,
+        served=False,
     )

@@ -20,7 +20,7 @@ from typing import Any
 
 from apps.domain.outside import unwrap
 from apps.turns.context import KAIZEN_SAYS
-from apps.turns.provider import ArgumentsDelta, CallStarted, Delta, TextDelta
+from apps.turns.provider import ArgumentsDelta, CallStarted, Delta, TextDelta, Usage
 
 PIECE = 24
 PAUSE_SECONDS = 0.012
@@ -49,6 +49,8 @@ class RehearsalModel:
         stopped: Callable[[], bool],
     ) -> Iterator[Delta]:
         """Yield the next step of the script that the last message asks for."""
+        # A script takes no tokens of anybody's.
+        yield Usage(tokens_in=0, tokens_out=0)
         asked, results = _since_last_request(messages)
         script = _script(asked, {tool["function"]["name"] for tool in tools})
         done = 0

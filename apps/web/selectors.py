@@ -9,11 +9,18 @@ from django.db.models.functions import Coalesce
 
 from apps.accounts.models import User
 from apps.approvals.models import ApprovalRequest
-from apps.approvals.selectors import pending_approvals_for, requests_for
+from apps.approvals.selectors import (
+    pending_approvals_for,
+    requests_for,
+    requests_waiting_for_others,
+)
 from apps.rooms.models import Participant, Room, RoomEvent
 from apps.runs.models import Run
 
 NAV_ROOMS = 12
+NAV_AGENTS = 50
+WAITING, OTHERS, DECIDED = "waiting", "others", "decided"
+SHOWS = {WAITING: "Needs you", OTHERS: "Waiting on others", DECIDED: "Decided"}
 
 
 def rooms_of(member: User) -> QuerySet[Any]:
@@ -42,6 +49,27 @@ def listed_rooms(member: User) -> QuerySet[Any]:
         last_message=Subquery(last[:1]), people=Coalesce(Subquery(people[:1]), 0)
     )
     return listed
+
+
+def requests_shown(member: User, show: str) -> QuerySet[ApprovalRequest]:
+    """One of the lists of the inbox, in its own order."""
+    if show == DECIDED:
+        return decided_requests(member)
+    if show == OTHERS:
+        return requests_waiting_for_others(member).order_by("expires_at", "pk")
+    return waiting_requests(member)
+
+
+def by_agent(rows: QuerySet[ApprovalRequest], slug: str) -> QuerySet[ApprovalRequest]:
+    """Keep the questions of one agent, where one is named."""
+    return rows.filter(call__run__agent__slug=slug) if slug else rows
+
+
+def asking_agents(member: User) -> list[tuple[str, str]]:
+    """The agents that have asked this member, by slug and name."""
+    asked = requests_for(member).order_by("call__run__agent__name")
+    pairs = asked.values_list("call__run__agent__slug", "call__run__agent__name").distinct()
+    return list(pairs[:NAV_AGENTS])
 
 
 def waiting_requests(member: User) -> QuerySet[ApprovalRequest]:

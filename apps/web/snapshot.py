@@ -118,6 +118,7 @@ def _pending_approvals(room: Room) -> Any:
     return (
         ApprovalRequest.objects.filter(call__run__room=room, state=ApprovalRequest.State.PENDING)
         .select_related("call", "decider")
+        .prefetch_related("answers__by")
         .defer("call__arguments", "call__projection")
         .order_by("created_at")[:MAX_APPROVALS]
     )
@@ -157,9 +158,15 @@ def _call(call: Call) -> dict[str, Any]:
         "outcome": str(call.outcome),
         "reason": call.reason,
         "milliseconds": took,
+        "paused": _is_paused(call),
         "dispatched_at": None if call.dispatched_at is None else call.dispatched_at.isoformat(),
         "agent": agent_card(call.run.agent),
     }
+
+
+def _is_paused(call: Call) -> bool:
+    """Whether a call waits for another system, so that nobody executes it."""
+    return call.state == Call.State.DISPATCHED and call.executor_expires_at is None
 
 
 def _approval(request: ApprovalRequest) -> dict[str, Any]:
@@ -170,6 +177,8 @@ def _approval(request: ApprovalRequest) -> dict[str, Any]:
         "tool": request.tool,
         "title": request.call.title,
         "decider": member_card(request.decider),
+        "second": str(request.second),
+        "agreed": [member_card(answer.by) for answer in request.answers.all()],
         "expires_at": request.expires_at.isoformat(),
     }
 

@@ -2,13 +2,14 @@
 
 /** A refusal or a failure, worded so that it may be shown. */
 export class Problem extends Error {
-  constructor({ status, code, message, hint, correlation, field, retry }) {
+  constructor({ status, code, message, hint, correlation, field, errors, retry }) {
     super(message);
     this.status = status;
     this.code = code;
     this.hint = hint;
     this.correlation = correlation;
     this.field = field;
+    this.errors = errors || [];
     this.retry = retry;
   }
 }
@@ -39,6 +40,7 @@ async function problemOf(response) {
     hint: signedOut ? "Sign in again; what you typed is kept." : undefined,
     correlation: body.correlation_id || response.headers.get("x-correlation-id") || "",
     field: body.field || (body.errors && body.errors[0] && body.errors[0].field),
+    errors: body.errors,
     retry: response.status >= 500 || response.status === 429,
   });
 }

@@ -3,8 +3,7 @@
 // The exact arguments come only from the request's own address, which answers the decider alone.
 
 import { api } from "./api.js";
-import { fill, h, icon } from "./dom.js";
-import { problemNote } from "./parts.js";
+import { h, icon } from "./dom.js";
 import { effectWords, shortDigest } from "./words.js";
 
 /** Fetch a request with its exact arguments. */
@@ -46,25 +45,44 @@ export function factsList(detail) {
   return h("dl", { class: "facts" }, rows);
 }
 
-function readable(value) {
-  return typeof value === "string" ? JSON.stringify(value).replaceAll("\\n", "\n") : JSON.stringify(value);
+// Letters that cannot be seen or that turn the reading order: an approver sees them as what they are.
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
+const LONG = 120;
+
+/** Show text so that nothing in it hides. */
+export function plain(text) {
+  return String(text).replace(HIDDEN, (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-function rowsOf(value, path) {
+function readable(value) {
+  return plain(typeof value === "string" ? JSON.stringify(value).replaceAll("\\n", "\n") : JSON.stringify(value));
+}
+
+function rowsOf(value, path, top = path) {
   const nested = value !== null && typeof value === "object";
   const entries = nested ? Object.entries(value) : [];
-  if (!nested || entries.length === 0) return [[path || "value", readable(value)]];
+  if (!nested || entries.length === 0) return [{ name: path || "value", top, value }];
   return entries.flatMap(([key, inner]) => {
     const name = Array.isArray(value) ? `${path}[${key}]` : path ? `${path}.${key}` : key;
-    return rowsOf(inner, name);
+    return rowsOf(inner, name, path ? top : key);
   });
+}
+
+function row({ name, top, value }, pinned) {
+  const text = typeof value === "string" ? value : "";
+  const long = text.length > LONG;
+  return h("div", { class: `a${long || text.includes("\n") ? " wide" : ""}` },
+    h("span", null, plain(name), pinned.has(top) ? h("span", { class: "tag line", title: "The deployment sets this argument itself" }, icon("lock"), "Pinned") : null),
+    // What is long is read, not parsed: its own lines, and no quotes around it.
+    h("span", null, long ? plain(text) : readable(value)));
 }
 
 /** The exact arguments, whole, with the tool and the digest that a yes is bound to. */
 export function argumentsBox(detail, { json = false } = {}) {
+  const pinned = new Set(detail.pinned || []);
   const body = json
-    ? h("pre", null, JSON.stringify(detail.arguments, null, 2))
-    : rowsOf(detail.arguments, "").map(([name, value]) => h("div", { class: "a" }, h("span", null, name), h("span", null, value)));
+    ? h("pre", null, plain(JSON.stringify(detail.arguments, null, 2)))
+    : rowsOf(detail.arguments, "").map((one) => row(one, pinned));
   const maker = detail.about && detail.about.comes_from && detail.about.comes_from.replace(/^package:/, "");
   return h("div", { class: "args", role: "group", "aria-label": "Exact arguments" },
     h("div", { class: "long", tabindex: "0" }, body),
@@ -73,109 +91,19 @@ export function argumentsBox(detail, { json = false } = {}) {
       h("span", { class: "end mono", title: detail.arguments_digest }, shortDigest(detail.arguments_digest))));
 }
 
-/**
- * The buttons of a decision, in a given element: Approve, Deny with a reason, and what went wrong.
- * Letters go through `press`, so that the page decides when they count.
- */
-export class Decision {
-  constructor({ element, onDecided, keys = true }) {
-    this.element = element;
-    this.onDecided = onDecided;
-    this.keys = keys;
-    this.detail = null;
-    this.mode = "choose";
-    this.problem = null;
-    this.typed = "";
-  }
+/** Who has to agree and who has, where it takes two. */
+export function peopleList(detail) {
+  const people = detail.people || [];
+  if (people.length < 2) return null;
+  return h("ul", { class: "two", "aria-label": "Who has to agree" }, people.map((one) => {
+    const said = one.said === null ? ["wait", "clock", "has to agree"] : one.said ? ["ok", "ok", "agreed"] : ["quiet", "x", "said no"];
+    return h("li", null, h("span", { class: `ico ${said[0]}` }, icon(said[1])), h("span", { class: "md" }, one.who), h("span", { class: "sm m" }, said[2]));
+  }));
+}
 
-  show(detail) {
-    this.detail = detail;
-    this.render();
-  }
-
-  press(letter) {
-    if (this.detail === null || this.mode === "busy" || this.mode === "deny") return false;
-    if (letter === "a") {
-      // A letter is easily hit by mistake: what cannot be taken back asks once more.
-      if (!["read", "write"].includes(this.detail.effect) && this.mode !== "sure") this.to("sure");
-      else this.approve();
-      return true;
-    }
-    if (letter === "d") {
-      this.to("deny");
-      return true;
-    }
-    return false;
-  }
-
-  back() {
-    if (this.mode !== "deny" && this.mode !== "sure") return false;
-    this.to("choose");
-    return true;
-  }
-
-  to(mode) {
-    this.mode = mode;
-    this.problem = null;
-    this.render();
-    const field = this.element.querySelector("input");
-    if (field !== null) field.focus();
-    this.element.scrollIntoView({ block: "nearest" });
-  }
-
-  approve() {
-    return this.decide("approve", { arguments_digest: this.detail.arguments_digest });
-  }
-
-  deny() {
-    const reason = this.typed.trim();
-    return this.decide("deny", reason ? { reason } : {});
-  }
-
-  async decide(verb, body) {
-    if (this.mode === "busy") return;
-    const before = this.mode;
-    this.mode = "busy";
-    this.problem = null;
-    this.render();
-    try {
-      const answer = await api("POST", `approvals/${this.detail.id}/${verb}`, body);
-      this.mode = "done";
-      this.onDecided(verb === "approve" ? "approved" : "denied", answer);
-    } catch (problem) {
-      if (problem.status === undefined) throw problem;
-      this.problem = problem;
-      this.mode = before === "sure" ? "choose" : before;
-      this.render();
-    }
-  }
-
-  render() {
-    const busy = this.mode === "busy";
-    const key = (letter) => (this.keys ? h("kbd", { "aria-hidden": "true" }, letter) : null);
-    const parts = [];
-    if (this.problem) parts.push(h("div", { class: "grow reason" }, problemNote(this.problem)));
-    if (this.mode === "deny") {
-      const field = h("input", { class: "input", maxlength: "500", placeholder: "Why not (optional, the agent reads it)", "aria-label": "Why not", value: this.typed });
-      field.addEventListener("input", () => { this.typed = field.value; });
-      parts.push(h("form", {
-        class: "reason",
-        on: { submit: (event) => { event.preventDefault(); this.deny(); } },
-      }, field, h("div", { class: "row" },
-        h("button", { class: "btn danger", type: "submit" }, icon("x"), "Deny"),
-        h("button", { class: "btn quiet", type: "button", on: { click: () => this.to("choose") } }, "Back"))));
-    } else {
-      parts.push(
-        h("button", { class: "btn primary", type: "button", "aria-disabled": busy ? "true" : null, on: { click: () => !busy && this.approve() } },
-          icon("check"), this.mode === "sure" ? "Approve, for sure" : "Approve", key("A")),
-        h("button", { class: "btn danger", type: "button", "aria-disabled": busy ? "true" : null, on: { click: () => !busy && this.to("deny") } },
-          icon("x"), "Deny", key("D")));
-      if (this.mode === "sure") parts.push(h("span", { class: "xs m", role: "status" }, "Press A once more, or Esc."));
-      if (busy) parts.push(h("span", { class: "xs m late" }, "Sending your answer"));
-    }
-    const held = this.element.querySelector(":focus-visible") !== null;
-    fill(this.element, parts);
-    // Whoever decides by keyboard stays with what is asked, never on a button that nobody chose.
-    if (held && this.element.closest("[tabindex]")) this.element.closest("[tabindex]").focus({ preventScroll: true });
-  }
+/** Which request took the place of this one, or whose place it took. */
+export function placeNote(detail) {
+  if (detail.replaced_by) return h("p", { class: "sm m" }, "The arguments were changed. ", h("a", { class: "under", href: `/approvals/${detail.replaced_by}/` }, "See what took their place"));
+  if (detail.replaces) return h("p", { class: "sm m" }, "A person wrote these arguments. ", h("a", { class: "under", href: `/approvals/${detail.replaces}/` }, "See what the agent had proposed"));
+  return null;
 }

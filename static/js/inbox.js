@@ -1,7 +1,8 @@
 // The approvals inbox: one request at a time, by mouse or by keyboard.
 
 import { api } from "./api.js";
-import { Decision, argumentsBox, loadRequest, questionsOf } from "./approval.js";
+import { argumentsBox, loadRequest, peopleList, placeNote, questionsOf } from "./approval.js";
+import { Decision } from "./decision.js";
 import { announce, embedded, fill, h, icon } from "./dom.js";
 import { agentPicture, problemNote, stateMark } from "./parts.js";
 import { decisionWords, timeLeft } from "./words.js";
@@ -83,34 +84,48 @@ function argumentsPart(detail) {
   return [h("div", { class: "row" }, h("h3", null, "Exact arguments"), h("div", { class: "seg end", role: "group", "aria-label": "Arguments as" }, buttons)), place];
 }
 
+function whereLine(detail) {
+  const mine = detail.decider.id === page.me.id;
+  // Who gives a second yes need not take part in the room.
+  const room = mine ? h("a", { class: "under", href: `/rooms/${detail.room}/` }, roomName(detail)) : roomName(detail);
+  return h("span", { class: "grow" }, `${detail.agent.name}, acting as ${mine ? "you" : detail.decider.name} in `, room);
+}
+
+function waitsLine(detail) {
+  if (!detail.may.answer) return "You agreed. Nothing has been done yet.";
+  const two = detail.people.length > 1;
+  return `${detail.agent.name} waits until ${two ? "two people agree" : "you decide"}. Nothing has been done yet.`;
+}
+
 function render(detail) {
   const pending = detail.state === "pending";
   const left = timeLeft(detail.expires_at);
   const act = h("div", { class: "act" });
   const buttons = h("div", { class: "row wrap grow" });
-  const top = h("div", { class: "row sm m" }, agentPicture(detail.agent, { small: true }),
-    h("span", { class: "grow" }, `${detail.agent.name}, acting as you in `, h("a", { class: "under", href: `/rooms/${detail.room}/` }, roomName(detail))),
+  const top = h("div", { class: "row sm m" }, agentPicture(detail.agent, { small: true }), whereLine(detail),
     pending ? h("span", { class: "tag wait", data: { until: detail.expires_at } }, icon("clock"), h("span", null, left.text)) : null);
   fill(view, h("div", { class: "req" }, top,
     h("h2", { class: "t", tabindex: "-1" }, detail.title || detail.tool),
-    pending ? h("p", { class: "m" }, `${detail.agent.name} waits until you decide. Nothing has been done yet.`) : null,
-    quad(detail), argumentsPart(detail),
+    pending ? h("p", { class: "m" }, waitsLine(detail)) : null,
+    placeNote(detail), quad(detail), peopleList(detail), argumentsPart(detail),
     detail.why ? h("details", { class: "disc card" }, h("summary", { class: "sm" }, icon("cright"), "Why you are asked"), h("p", { class: "sm m" }, detail.why)) : null,
     act));
   view.scrollTop = 0;
   if (!pending) {
-    fill(act, stateMark(decisionWords(detail.state, page.me, page.me)), detail.comment ? h("span", { class: "sm m" }, `“${detail.comment}”`) : null);
+    const last = detail.people.find((one) => one.said === false) || detail.people.find((one) => one.person !== null);
+    fill(act, stateMark(decisionWords(detail.state, (last && last.person) || detail.decider, page.me)), detail.comment ? h("span", { class: "sm m" }, `“${detail.comment}”`) : null);
     return;
   }
   fill(act, buttons, h("span", { class: "xs f nw keys" }, h("kbd", null, "J"), " ", h("kbd", null, "K"), " next, previous"));
   decision = new Decision({
     element: buttons,
-    onDecided: async (how) => {
-      announce(how === "approved" ? "Approved." : "Denied.");
+    onDecided: async (how, answer) => {
+      announce({ approved: "Approved.", denied: "Denied.", edited: "Approved with your arguments." }[how]);
       const next = neighbour(1) || neighbour(-1);
       refresh();
-      if (next && !next.classList.contains("past") && next.dataset.id !== detail.id && !matchMedia("(max-width: 860px)").matches) show(next.dataset.id);
-      else show(detail.id, { push: false });
+      const follow = how !== "edited" && !(how === "approved" && answer && answer.state === "pending");
+      if (follow && next && !next.classList.contains("past") && next.dataset.id !== detail.id && !matchMedia("(max-width: 860px)").matches) show(next.dataset.id);
+      else show((how === "edited" && answer.approval && answer.approval.id) || detail.id, { push: how === "edited" });
     },
   });
   decision.show(detail);
@@ -132,6 +147,8 @@ list.addEventListener("click", (event) => {
   event.preventDefault();
   show(item.dataset.id);
 });
+const pick = document.querySelector("[data-pick]");
+if (pick !== null) pick.addEventListener("change", () => pick.submit());
 document.querySelector(".back").addEventListener("click", (event) => { event.preventDefault(); back(); });
 addEventListener("popstate", () => {
   const match = /^\/approvals\/([0-9a-f-]{36})\/$/.exec(location.pathname);
@@ -143,7 +160,7 @@ document.body.addEventListener("htmx:afterSettle", async (event) => {
   if (event.target !== list) return;
   mark();
   if (open === null) { nothingOpen(); return; }
-  if (decision === null || decision.mode === "busy") return;
+  if (decision === null || !decision.idle) return;
   const item = items().find((one) => one.dataset.id === open);
   if (item !== undefined && !item.classList.contains("past")) return;
   const detail = await api("GET", `approvals/${open}`).catch(() => null);
@@ -151,7 +168,7 @@ document.body.addEventListener("htmx:afterSettle", async (event) => {
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.target.closest("input, textarea, select, dialog[open]") && event.key !== "Escape") return;
+  if (event.target.closest("input:not([type=checkbox]), textarea, select, dialog[open]") && event.key !== "Escape") return;
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
   const letter = event.key.toLowerCase();
   if (letter === "j" || letter === "k") {

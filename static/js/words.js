@@ -17,6 +17,7 @@ const SETTLED = {
 export function callState(call, { me, decider } = {}) {
   if (call.state === "settled") {
     if (call.reason === "approval_expired") return { tone: "quiet", icon: "clock", word: "Ran out of time" };
+    if (call.reason === "superseded") return { tone: "quiet", icon: "pen", word: "Arguments changed" };
     if (call.reason === "invalid_arguments") return { tone: "bad", icon: "fail", word: "Not valid" };
     const [tone, icon, word] = SETTLED[call.outcome] || ["odd", "question", "Outcome unknown"];
     const took = call.milliseconds > 0 && (tone === "ok" || tone === "bad") ? ` · ${duration(call.milliseconds)}` : "";
@@ -25,6 +26,9 @@ export function callState(call, { me, decider } = {}) {
   if (call.state === "waiting" && decider) {
     const whom = me && decider.id === me.id ? "you" : decider.name;
     return { tone: "wait", icon: "hand", word: `Waiting for ${whom}` };
+  }
+  if (call.state === "dispatched" && call.paused) {
+    return { tone: "wait", icon: "clock", word: "Waiting for another system" };
   }
   if (call.state === "dispatched" || call.state === "waiting") {
     return { tone: "info", icon: "load", word: "Running", spins: true, since: call.since };
@@ -46,6 +50,7 @@ export function effectWords(effect) {
 const DECISIONS = {
   approved: ["ok", "ok", "Approved"],
   denied: ["quiet", "x", "Denied"],
+  replaced: ["quiet", "pen", "Arguments changed"],
   expired: ["quiet", "clock", "Ran out of time, nothing happened"],
   withdrawn: ["quiet", "stop", "Withdrawn, nothing happened"],
 };
@@ -53,7 +58,7 @@ const DECISIONS = {
 /** Say how a request was decided. */
 export function decisionWords(decision, by, me) {
   const [tone, icon, word] = DECISIONS[decision] || ["odd", "question", "Decided"];
-  const personal = decision === "approved" || decision === "denied";
+  const personal = ["approved", "denied", "replaced"].includes(decision);
   const whom = personal && by ? ` by ${me && by.username === me.username ? "you" : by.name}` : "";
   return { tone, icon, word: word + whom };
 }

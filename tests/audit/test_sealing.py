@@ -14,10 +14,13 @@ from django.core.management import call_command
 from django.db import DatabaseError, connection, transaction
 from django.test import override_settings
 
-from apps.audit import sealing
+from apps.audit import sealing, verifying
+from apps.audit.heads import head_path
+from apps.audit.marks import SEAL_LOCK
 from apps.audit.models import AuditRow, AuditSeal, SealedRow
-from apps.audit.sealing import head_path, seal_batch, seal_what_waits, verify_audit
+from apps.audit.sealing import seal_batch, seal_what_waits
 from apps.audit.services import record
+from apps.audit.verifying import verify_audit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -280,7 +283,7 @@ def test_only_one_worker_seals_at_a_time() -> None:
 
     def hold() -> None:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [sealing._SEAL_LOCK])
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [SEAL_LOCK])
             held.set()
             go_on.wait(10)
         connection.close()
@@ -297,7 +300,7 @@ def test_only_one_worker_seals_at_a_time() -> None:
 def test_faults_are_counted_beyond_what_is_kept(
     trail: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sealing, "FAULTS_KEPT", 2)
+    monkeypatch.setattr(verifying, "FAULTS_KEPT", 2)
     with owning_the_tables() as cursor:
         cursor.execute("DELETE FROM audit_auditrow")
     verdict = verify_audit()

@@ -245,6 +245,13 @@ def test_a_specification_never_changes() -> None:
         make().name = "another"  # type: ignore[misc]
 
 
+def test_a_tool_without_an_input_schema_takes_the_empty_object_only() -> None:
+    spec = make(input_schema=None)
+    assert spec.argument_errors({}) == []
+    assert len(spec.argument_errors({"a": 1})) == 1
+    assert len(spec.argument_errors([])) == 1
+
+
 def test_schemas_are_handed_out_as_copies() -> None:
     given = {"type": "object", "properties": {"a": {"type": "string"}}}
     spec = make(input_schema=given)

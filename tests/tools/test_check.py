@@ -18,7 +18,11 @@ from apps.domain.archives import MANIFEST_NAME
 from apps.domain.manifests import parse_manifest
 from apps.packages.services import publish_package
 from apps.proposals.services.drafts import create_proposal
+from apps.sandbox.runner import ReplyKind, ToolReply
+from apps.tools.checking.static import ToolSheet
+from apps.tools.checking.trial import outcome_of
 from apps.tools.management.commands.tools import Command
+from apps.tools.registry import BUILTIN_TOOLS
 from tests.factories.packages import definition, manifest, tree
 from tests.factories.rooms import make_member
 from tests.sandboxd.daemon import Daemon
@@ -387,6 +391,15 @@ def test_without_a_sandbox_nothing_is_executed(
     settings.KAIZEN_SANDBOXD_SOCKET = str(tmp_path / "nobody.sock")
     code, report, _ = check(capsys, *exact(write(), '{"celsius": 1}'))
     assert (code, report["execution"]["outcome"]) == (1, "unavailable")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ReplyKind if kind is not ReplyKind.VALUE])
+def test_every_other_end_than_a_value_fails_also_one_that_could_not_be_cleaned_up(
+    kind: ReplyKind,
+) -> None:
+    sheet = ToolSheet(BUILTIN_TOOLS["search_about"].spec, tool_id="x")
+    said = outcome_of(sheet, ToolReply(kind, message="Why."))
+    assert (said["ok"], said["outcome"], said["message"]) == (False, kind.value, "Why.")
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ class FakeModel:
     def __init__(self) -> None:
         self.script: list[Any] = []
         self.asked: list[dict[str, Any]] = []
+        self.usage: dict[str, Any] | None = None
         self.url = ""
         self.for_ever = False
 
@@ -139,16 +140,16 @@ def fake_model() -> Iterator[FakeModel]:
                 self._chunk(delta, None)
             calls = any("tool_calls" in delta for delta in answer)
             self._chunk({}, "tool_calls" if calls else "stop")
+            if model.usage is not None and model.asked[-1].get("stream_options"):
+                self._send({"choices": [], "usage": model.usage})
             self.wfile.write(b"data: [DONE]\n\n")
 
         def _chunk(self, delta: dict[str, Any], finish: str | None) -> None:
-            chunk = {
-                "id": "x",
-                "object": "chat.completion.chunk",
-                "created": 0,
-                "model": "fake",
-                "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
-            }
+            self._send({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+
+        def _send(self, said: dict[str, Any]) -> None:
+            head = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "fake"}
+            chunk = {**head, **said}
             self.wfile.write(b"data: " + json.dumps(chunk).encode() + b"\n\n")
             self.wfile.flush()
 

@@ -145,6 +145,21 @@ def test_earlier_events_come_before_and_change_nothing_of_the_present(run: Run) 
 # --- calls, approvals, runs
 
 
+def test_one_of_two_yeses_and_a_wait_for_another_system_are_remembered(run: Run) -> None:
+    feed = Feed()
+    state = after(
+        run,
+        hello(),
+        feed("approval.requested", **ASKED, second="administrator"),
+        feed("approval.answered", approval="a1", call="c1", by=MARA, second="administrator"),
+        feed("call.paused", **CALL, until="2026-12-02T10:00:00+00:00"),
+    )
+    assert state["approvals"]["a1"]["state"] == "pending"
+    assert state["approvals"]["a1"]["agreed"] == [MARA]
+    assert state["calls"]["c1"]["state"] == "dispatched"
+    assert state["calls"]["c1"]["paused"] == "2026-12-02T10:00:00+00:00"
+
+
 def test_a_call_goes_through_its_states_in_place(run: Run) -> None:
     feed = Feed()
     messages = [
@@ -201,6 +216,12 @@ def test_an_event_that_the_snapshot_already_knew_does_no_harm(run: Run) -> None:
             "Ran out of time",
             "quiet",
         ),
+        (
+            {"state": "settled", "outcome": "denied", "reason": "superseded"},
+            "Arguments changed",
+            "quiet",
+        ),
+        ({"state": "dispatched", "paused": True}, "Waiting for another system", "wait"),
         # What we do not know is never shown as something that may be tried again.
         ({"state": "settled", "outcome": "something new"}, "Outcome unknown", "odd"),
     ],

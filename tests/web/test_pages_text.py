@@ -102,6 +102,51 @@ def test_exact_arguments_are_shown_whole_and_as_text(run: Run) -> None:
     assert json.dumps(detail["arguments"]["to"][0]) in text
 
 
+def test_what_hides_in_arguments_is_shown_for_what_it_is(run: Run) -> None:
+    hidden = {"path": "ab\u202egpj.exe", "name\u200b": "zero\u2066width", "bell": "\u0007"}
+    detail = {"tool": "mail", "arguments": hidden, "arguments_digest": "sha256:" + "ab" * 32}
+    for json_view in (False, True):
+        text = run(
+            "approval.js",
+            "return module.argumentsBox(detail, { json }).innerText;",
+            detail=detail,
+            json=json_view,
+        )
+        for part in ("\\u202e", "\\u200b", "\\u2066", "\\u0007"):
+            assert part in text
+        assert not {"\u202e", "\u200b", "\u2066", "\u0007"} & set(text)
+
+
+def test_long_text_is_readable_and_pinned_arguments_are_marked(run: Run) -> None:
+    detail = {
+        "tool": "mail",
+        "arguments": {"body": "Dear all,\n" + "word " * 60, "project": "OPS", "to": "OPS"},
+        "arguments_digest": "sha256:" + "ab" * 32,
+        "pinned": ["project"],
+    }
+    code = (
+        "const box = module.argumentsBox(detail); return [...box.querySelectorAll('.a')].map("
+        "row => [row.className, row.querySelector('.tag') !== null, row.innerText]);"
+    )
+    body, project, to = run("approval.js", code, detail=detail)
+    assert "wide" in body[0]
+    assert "Dear all,\nword" in body[2]
+    assert (project[1], to[1], body[1]) == (True, False, False)
+
+
+def test_two_people_are_named_with_what_they_said(run: Run) -> None:
+    people = [
+        {"part": "first", "who": "Mara", "person": None, "said": True, "at": None},
+        {"part": "second", "who": "An administrator", "person": None, "said": None, "at": None},
+    ]
+    code = "const list = module.peopleList({ people }); return list && list.innerText;"
+    said = run("approval.js", code, people=people)
+    assert "Mara" in said
+    assert "agreed" in said
+    assert "An administrator" in said
+    assert run("approval.js", code, people=people[:1]) is None
+
+
 @pytest.mark.parametrize(
     "text",
     [

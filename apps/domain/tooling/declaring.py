@@ -47,6 +47,7 @@ MAX_DECLARED_EFFECTS: Final = 32
 MAX_RESOURCE: Final = 200
 MAX_ALIASES: Final = 16
 MAX_INTENT_HINTS: Final = 16
+NO_ARGUMENTS: Final = {"type": "object", "additionalProperties": False}
 DEFAULT_ARGUMENT_CAP: Final = 64 * 1024
 MAX_ARGUMENT_CAP: Final = 8 * 1024 * 1024
 DEFAULT_TIMEOUT_S: Final = 30.0
@@ -112,12 +113,12 @@ def specify(
     name: str,
     title: str,
     description: str,
-    input_schema: dict[str, Any],
     effect: Effect,
     capability: Capability,
     guard: Guard,
     effect_domain: EffectDomain,
     collaboration: CollaborationClass,
+    input_schema: dict[str, Any] | None = None,
     output_schema: dict[str, Any] | bool = True,
     version: str = "1",
     risk: Risk = Risk.LOW,
@@ -144,6 +145,7 @@ def specify(
     """Return a checked specification, or raise `BadSpecification` for the first false word.
 
     Where no surface is named it is the noun of the capability: `artifacts`, `agents`, `docs`.
+    Where no input schema is given the tool takes the empty object only.
     """
     family = _member(Family, family, "family")
     capability = _member(Capability, capability, "capability")
@@ -155,7 +157,7 @@ def specify(
         family=family,
         surface=surface or capability.partition(".")[0],
         intent_hints=_items(intent_hints, str, "intent_hints"),
-        input_text=_text(input_schema, "input_schema"),
+        input_text=_text(NO_ARGUMENTS if input_schema is None else input_schema, "input_schema"),
         output_text=_text(output_schema, "output_schema"),
         dialect=dialect,
         effect=_member(Effect, effect, "effect"),

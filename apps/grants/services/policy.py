@@ -39,8 +39,6 @@ def change_policy(
     require(actor, Permission.POLICY_MANAGE)
     state = lock_policy(revision=revision)
     note = checked_note(note)
-    if len(changes) > MAX_CHANGES:
-        raise BadPolicy(f"At most {MAX_CHANGES} nodes are changed at once.", field="changes")
     for path, said in changes.items():
         _check(path, said)
     before = read_tree(PolicyNode.objects.values_list("family", "surface", "endpoint", "state"))
@@ -51,6 +49,8 @@ def change_policy(
     }
     if not real:
         return state
+    if len(real) > MAX_CHANGES:
+        raise BadPolicy(f"At most {MAX_CHANGES} nodes are changed at once.", field="changes")
     for path, said in real.items():
         _write(path, said, actor=actor, note=note)
     if PolicyNode.objects.count() > MAX_NODES:
@@ -72,15 +72,20 @@ def change_policy(
     return state
 
 
+def check_changes(*, actor: User, revision: int, changes: Mapping[Path, NodeState]) -> None:
+    """Refuse what `change_policy` would refuse, as far as can be told without changing anything."""
+    require(actor, Permission.POLICY_MANAGE)
+    _demand_current(PolicyState.objects.first() or PolicyState(), revision)
+    for path, said in changes.items():
+        _check(path, said)
+
+
 def lock_policy(*, revision: int | None) -> PolicyState:
     """Lock the policy for a change on top of a revision; another one in between is a refusal."""
     PolicyState.objects.get_or_create(pk=1)
     state = PolicyState.objects.select_for_update().get(pk=1)
-    if revision is not None and state.revision != revision:
-        raise StalePolicy(
-            f"The policy is at revision {state.revision}, not {revision}. Look at it again.",
-            field="revision",
-        )
+    if revision is not None:
+        _demand_current(state, revision)
     return state
 
 
@@ -110,6 +115,14 @@ def check_path(path: Path) -> None:
             raise BadPolicy(f"{shown(word)} names no source or surface.", field="node")
     if len(path) == Level.ENDPOINT and not _NAME.fullmatch(path[-1]):
         raise BadPolicy(f"{shown(path[-1])} names no tool.", field="node")
+
+
+def _demand_current(state: PolicyState, revision: int) -> None:
+    if state.revision != revision:
+        raise StalePolicy(
+            f"The policy is at revision {state.revision}, not {revision}. Look at it again.",
+            field="revision",
+        )
 
 
 def _check(path: Path, said: NodeState) -> None:

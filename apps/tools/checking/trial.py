@@ -70,10 +70,11 @@ def _call(sheet: Sheet, tool: ToolSheet, arguments: Any, socket: Path | None) ->
         )
     except JobRefused as refusal:
         return _refused("sandbox", str(refusal))
-    return _outcome(tool, reply)
+    return outcome_of(tool, reply)
 
 
-def _outcome(tool: ToolSheet, reply: ToolReply) -> dict[str, Any]:
+def outcome_of(tool: ToolSheet, reply: ToolReply) -> dict[str, Any]:
+    """Return what is said of a reply: only a value that keeps the contract is a success."""
     if reply.kind is not ReplyKind.VALUE:
         said = f"{reply.error_type}: {reply.message}" if reply.error_type else reply.message
         return _refused(reply.kind.value, said)

@@ -26,6 +26,7 @@ _EFFECTS = {
 _DECISIONS = {
     ApprovalRequest.State.APPROVED: ("ok", "ok", "Approved"),
     ApprovalRequest.State.DENIED: ("", "x", "Denied"),
+    ApprovalRequest.State.REPLACED: ("", "pen", "Arguments changed"),
     ApprovalRequest.State.EXPIRED: ("", "clock", "Ran out of time, nothing happened"),
     ApprovalRequest.State.WITHDRAWN: ("", "stop", "Withdrawn, nothing happened"),
 }
@@ -86,11 +87,11 @@ def effect(word: str) -> SafeString:
 
 
 @register.simple_tag
-def decision(request: ApprovalRequest) -> SafeString:
+def decision(request: ApprovalRequest, reader: User) -> SafeString:
     """Say how a question was decided and what came of it."""
     tone, name, text = _DECISIONS[ApprovalRequest.State(request.state)]
-    if request.decided_by_id is not None:
-        text += " by you" if request.decided_by_id == request.decider_id else ""
+    if request.decided_by is not None:
+        text += " by you" if request.decided_by == reader else f" by {request.decided_by.name}"
     if request.state == ApprovalRequest.State.APPROVED and request.call.outcome:
         text += _THEN.get(Outcome(request.call.outcome), "")
     elif request.comment:
@@ -112,6 +113,13 @@ def ago(moment: datetime | None) -> str:
         return f"{int(passed.total_seconds() // 3600)} h ago"
     text = f"{moment.day} {moment:%b}"
     return text if moment.year == timezone.now().year else f"{text} {moment.year}"
+
+
+@register.filter
+def digest(value: str) -> str:
+    """Shorten a digest to what two people can compare by eye, as in the browser."""
+    algorithm, _, text = value.partition(":")
+    return f"{algorithm} {text[:4]}…{text[-4:]}" if text else value
 
 
 @register.filter

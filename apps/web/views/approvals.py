@@ -12,12 +12,22 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from apps.accounts.models import User
+from apps.approvals.models import ApprovalRequest
 from apps.approvals.selectors import request_for
 from apps.web.doors import member_page
-from apps.web.selectors import decided_requests, waiting_count, waiting_requests
+from apps.web.selectors import (
+    SHOWS,
+    WAITING,
+    asking_agents,
+    by_agent,
+    decided_requests,
+    requests_shown,
+    waiting_count,
+)
 
 LATELY = 10
 PAGE = 50
+MAX_AGENT = 40
 
 
 @require_safe
@@ -51,8 +61,26 @@ def count(request: HttpRequest, member: User) -> HttpResponseBase:
 
 
 def _listing(request: HttpRequest, member: User) -> dict[str, Any]:
-    decided = decided_requests(member)
-    if request.GET.get("show") == "decided":
-        page = Paginator(decided, PAGE).get_page(request.GET.get("page"))
-        return {"show": "decided", "waiting": [], "decided": page.object_list, "page": page}
-    return {"show": "waiting", "waiting": waiting_requests(member), "decided": decided[:LATELY]}
+    asked = request.GET.get("show", "")
+    show = asked if asked in SHOWS else WAITING
+    agent = request.GET.get("agent", "")[:MAX_AGENT]
+    rows = by_agent(requests_shown(member, show), agent)
+    page = Paginator(rows, PAGE).get_page(request.GET.get("page"))
+    return {
+        "show": show,
+        "shows": SHOWS.items(),
+        "agent": agent,
+        "agents": asking_agents(member),
+        "page": page,
+        "groups": _groups(page.object_list) if show == WAITING else [],
+        "decided": by_agent(decided_requests(member), agent)[:LATELY] if show == WAITING else [],
+    }
+
+
+def _groups(rows: Any) -> list[tuple[list[ApprovalRequest], str]]:
+    """Where a person started the run, a person waits; other runs can wait for longer."""
+    waiting = list(rows)
+    started = [row for row in waiting if not row.call.run.unattended]
+    alone = [row for row in waiting if row.call.run.unattended]
+    groups = ((started, "Someone is waiting"), (alone, "Runs no one started"))
+    return [(group, words) for group, words in groups if group]

@@ -3,7 +3,8 @@
 // The card keeps its place and size while a pointer or the focus is in it, whatever happens
 // elsewhere; only when both have left does a decided card fold into its row.
 
-import { Decision, argumentsBox, factsList, loadRequest } from "../approval.js";
+import { argumentsBox, factsList, loadRequest, peopleList, placeNote } from "../approval.js";
+import { Decision } from "../decision.js";
 import { fill, h, icon, say } from "../dom.js";
 import { problemNote, stateMark } from "../parts.js";
 import { decisionWords, timeLeft } from "../words.js";
@@ -28,15 +29,30 @@ export class ApprovalCard {
     this.element.card = this;
     const who = agent ? agent.name : "An agent";
     say(this.title, `${who} asks: ${approval.title || approval.tool}`);
-    say(this.sub, this.mine ? "Waiting for you. Others here can see this but not decide." : `Waiting for ${approval.decider ? approval.decider.name : "its member"}.`);
-    if (this.mine) {
+    // Where two people have to agree, the other one may be anybody here: the server says who.
+    if (this.mine || approval.second) {
       this.decision = new Decision({ element: this.footer, onDecided: () => this.answered() });
       this.load();
     } else {
-      this.inside.remove();
-      fill(this.footer, h("span", { class: "sm m" }, "Only the person who asked the agent sees the arguments and decides."));
+      this.onlyWatch();
     }
+    this.sayWho();
     this.tick();
+  }
+
+  onlyWatch() {
+    this.decision = undefined;
+    this.inside.remove();
+    const who = this.approval.second ? "Only the two people who have to agree see the arguments and decide." : "Only the person who asked the agent sees the arguments and decides.";
+    fill(this.footer, h("span", { class: "sm m" }, who));
+  }
+
+  sayWho() {
+    const agreed = this.approval.agreed || [];
+    const whom = this.approval.decider ? this.approval.decider.name : "its member";
+    if (agreed.length > 0) say(this.sub, `${agreed.map((one) => (one.id === this.me.id ? "You" : one.name)).join(" and ")} agreed. It waits for another person.`);
+    else if (this.approval.second) say(this.sub, `Waiting for ${this.mine ? "you" : whom} and for a second person.`);
+    else say(this.sub, this.mine ? "Waiting for you. Others here can see this but not decide." : `Waiting for ${whom}.`);
   }
 
   async load() {
@@ -46,18 +62,19 @@ export class ApprovalCard {
       this.detail = await loadRequest(this.approval.id);
     } catch (problem) {
       if (problem.status === undefined) throw problem;
+      if (problem.status === 404 && !this.mine) { this.onlyWatch(); return; }
       fill(this.inside, problemNote(problem, () => this.load()));
       return;
     }
     if (this.decided !== null) return;
-    fill(this.inside, factsList(this.detail), argumentsBox(this.detail),
+    fill(this.inside, factsList(this.detail), peopleList(this.detail), argumentsBox(this.detail), placeNote(this.detail),
       this.detail.why ? h("p", { class: "xs m" }, this.detail.why) : null);
     this.decision.show(this.detail);
     if (!this.held) this.onGrown();
   }
 
   key(event) {
-    const field = event.target.closest("input, textarea, select");
+    const field = event.target.closest("input:not([type=checkbox]), textarea, select");
     if (event.key === "Escape" && this.decision && this.decision.back()) {
       event.stopPropagation();
       this.element.focus();
@@ -74,7 +91,18 @@ export class ApprovalCard {
 
   /** Take in what the room now knows. */
   update(approval) {
-    if (approval.state === "pending" || this.decided !== null) return;
+    if (this.decided !== null) return;
+    if (approval.state === "pending") {
+      const heard = (approval.agreed || []).length !== (this.approval.agreed || []).length;
+      this.approval = approval;
+      if (!heard) return;
+      this.sayWho();
+      if (this.decision && (this.decision.idle || this.decision.mode === "done")) {
+        this.decision.mode = "choose";
+        this.load();
+      }
+      return;
+    }
     this.approval = approval;
     this.decided = approval.state;
     this.element.classList.add("still");

@@ -4,6 +4,9 @@ import { api, attemptKey, listing } from "../api.js";
 import { attribute, fill, h, icon } from "../dom.js";
 import { agentPicture, person, problemNote } from "../parts.js";
 
+// How a member may want to be asked by one agent in this room; none of these is the general mode.
+const MODES = [["as_declared", "as each tool declares"], ["first_use", "on first use"], ["always", "always"], ["never", "never, where allowed"]];
+
 /** The faces in the head of the room and the dialog behind them. */
 export class People {
   constructor({ head, count, dialog, closeDialog, store }) {
@@ -33,6 +36,37 @@ export class People {
       this.fail(problem);
     }
     this.fillAgents(select);
+    await this.loadModes();
+  }
+
+  async loadModes() {
+    try {
+      const here = (await listing("approvals/modes")).filter((one) => one.room === this.store.state.room.id);
+      this.modes = Object.fromEntries(here.map((one) => [one.agent.slug, one.mode]));
+    } catch (problem) {
+      if (problem.status === undefined) throw problem;
+      this.fail(problem);
+      return;
+    }
+    this.seen = "";
+    this.paint(this.store.state);
+  }
+
+  modeChoice(seat) {
+    if (this.modes === undefined || this.store.state.room.closed) return null;
+    const chosen = this.modes[seat.slug] || "";
+    const place = `room=${this.store.state.room.id}&agent=${encodeURIComponent(seat.slug)}`;
+    const select = h("select", { class: "input s", "aria-label": `${seat.name} asks you` },
+      h("option", { value: "", selected: chosen === "" }, "Asks you as in general"),
+      MODES.map(([mode, words]) => h("option", { value: mode, selected: chosen === mode }, `Asks you ${words}`)));
+    select.addEventListener("change", async () => {
+      const mode = select.value;
+      const body = { mode, room: this.store.state.room.id, agent: seat.slug };
+      const done = await this.attempt(() => (mode ? api("PUT", "approvals/modes", body) : api("DELETE", `approvals/modes?${place}`)));
+      if (done) this.modes[seat.slug] = mode;
+      else select.value = chosen;
+    });
+    return select;
   }
 
   fillAgents(select) {
@@ -106,7 +140,7 @@ export class People {
         removable ? h("button", { class: "btn s", type: "button", on: { click: () => this.leave(one) } }, self ? "Leave" : ["Remove", h("span", { class: "sr" }, ` ${one.name}`)]) : null);
     }));
     fill(this.seats, state.seats.map((seat) => h("li", null, agentPicture(seat),
-      h("div", { class: "col grow" }, h("span", { class: "sm md clip" }, seat.name), h("span", { class: "xs f mono" }, `@${seat.slug}`)),
+      h("div", { class: "col grow" }, h("span", { class: "sm md clip" }, seat.name), h("span", { class: "xs f mono" }, `@${seat.slug}`), this.modeChoice(seat)),
       state.room.closed ? null : h("button", {
         class: "btn s", type: "button",
         on: { click: () => this.attempt(() => api("DELETE", `${this.path}/seats/${encodeURIComponent(seat.slug)}`)) },

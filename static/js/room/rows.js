@@ -37,9 +37,10 @@ export class CallRow {
 
   update(call, { approval, mine }) {
     this.call = call;
-    const decider = approval && approval.state === "pending" ? approval.decider : null;
+    const agreed = approval && (approval.agreed || []).some((one) => one.id === approval.decider.id);
+    const decider = approval && approval.state === "pending" ? (agreed ? { id: null, name: "another person" } : approval.decider) : null;
     const state = callState(call, { me: this.me, decider });
-    if (call.outcome === "denied" && approval && approval.by) {
+    if (call.outcome === "denied" && call.reason !== "superseded" && approval && approval.by) {
       state.word = `Denied by ${approval.by.id === this.me.id ? "you" : approval.by.name}`;
     }
     const seen = JSON.stringify([call, state, approval && approval.comment, mine]);

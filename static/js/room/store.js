@@ -99,6 +99,14 @@ function recall(next, { kind, data, at }) {
       next.approvals[data.approval] = { ...data, id: data.approval, state: "pending", asked_at: at };
       next.calls[data.call] = { call: data.call, run: data.run, tool: data.tool, title: data.title, ...call, state: "waiting" };
       break;
+    case "approval.answered": {
+      const known = next.approvals[data.approval];
+      if (known) next.approvals[data.approval] = { ...known, agreed: [...(known.agreed || []).filter((one) => one.id !== data.by.id), data.by] };
+      break;
+    }
+    case "call.paused":
+      next.calls[data.call] = { call: data.call, run: data.run, tool: data.tool, title: data.title, ...call, state: "dispatched", paused: data.until };
+      break;
     case "approval.decided": {
       const known = next.approvals[data.approval] || { id: data.approval, call: data.call };
       next.approvals[data.approval] = { ...known, state: data.decision, by: data.by, comment: data.comment, decided_at: at };

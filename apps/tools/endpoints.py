@@ -1,0 +1,93 @@
+"""Which tools does the tool policy speak of? Our own, and those of packages that may be called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Exists, F, OuterRef, Q
+
+from apps.domain.policy import Level, Path, approval_mode, path_of
+from apps.domain.tooling import Effect, Family, Specification
+from apps.grants.models import ToolGrant
+from apps.packages.models import PackageTool
+from apps.tools.packaged import as_tool
+from apps.tools.registry import BUILTIN_TOOLS
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One tool, as the policy's pages list it."""
+
+    path: Path
+    title: str
+    reads_only: bool
+    asks: bool
+    switched_off: bool = False
+
+    @property
+    def name(self) -> str:
+        """What a model calls it by."""
+        return self.path[-1]
+
+
+def all_endpoints() -> list[Endpoint]:
+    """Return every tool that agents could be offered, in the order of the tree; one query."""
+    found = {endpoint.path: endpoint for endpoint in _packaged()}
+    found.update((path_of(tool.spec), _own(tool.spec)) for tool in BUILTIN_TOOLS.values())
+    return [found[path] for path in sorted(found)]
+
+
+def specification_at(path: Path) -> Specification | None:
+    """Return the declaration of the tool at a node: of a package, that of its active version."""
+    if len(path) != Level.ENDPOINT:
+        return None
+    own = BUILTIN_TOOLS.get(path[-1])
+    if own is not None:
+        return own.spec if path_of(own.spec) == path else None
+    row = (
+        PackageTool.objects.select_related("version__package")
+        .filter(name=path[-1], version__package__name=path[1])
+        .filter(version_id=F("version__package__active_version_id"))
+        .first()
+    )
+    spec = None if row is None else as_tool(row).spec
+    return spec if spec is not None and path_of(spec) == path else None
+
+
+def _own(spec: Specification) -> Endpoint:
+    return Endpoint(
+        path=path_of(spec),
+        title=spec.title,
+        reads_only=spec.effect is Effect.READ,
+        asks=approval_mode(spec).mode.asks,
+    )
+
+
+def _packaged() -> list[Endpoint]:
+    # An older version stays callable where an agent still holds a tool of it.
+    granted = ToolGrant.objects.filter(
+        version_id=OuterRef("version_id"), tool_name=OuterRef("name")
+    )
+    rows = (
+        PackageTool.objects.filter(
+            Q(version_id=F("version__package__active_version_id")) | Exists(granted)
+        )
+        .order_by("version__created_at")
+        .values_list(
+            "version__package__name",
+            "name",
+            "definition_id",
+            "definition__mutating",
+            "version__package__disabled_at",
+        )
+    )
+    return [
+        Endpoint(
+            path=(Family.PACKAGES.value, package, name),
+            title=definition,
+            reads_only=mutating is False,
+            asks=mutating is not False,
+            switched_off=disabled is not None,
+        )
+        for package, name, definition, mutating, disabled in rows
+    ]

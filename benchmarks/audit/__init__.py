@@ -1,0 +1,1 @@
+"""Whoever changes the audit trail is found, and finding out is quick."""
