@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from datetime import timedelta
 from types import TracebackType
@@ -11,6 +12,7 @@ import structlog
 from django.db import DatabaseError, connection
 from django.db.models.functions import Now
 
+from apps.boundary.lost import nobody_waits
 from apps.boundary.steps.consume import EXECUTOR_SECONDS
 from apps.domain.tooling import CallState
 from apps.runs.models import Call, Run
@@ -34,10 +36,13 @@ class Hold:
         self._executor = executor
         self._cancelled = threading.Event()
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._renew_until_done, daemon=True)
+        # In this context, so that its lines in the log carry the same correlation id.
+        self._thread = threading.Thread(
+            target=contextvars.copy_context().run, args=(self._renew_until_done,), daemon=True
+        )
 
     def cancelled(self) -> bool:
-        """Whether the member stopped the run, or the hold was lost."""
+        """Whether the run was stopped or lost whoever waited for it, or the hold was lost."""
         return self._cancelled.is_set()
 
     def __enter__(self) -> Hold:
@@ -66,7 +71,7 @@ class Hold:
             held = Call.objects.filter(
                 pk=self._call_id, state=CallState.DISPATCHED.value, executor=self._executor
             ).update(executor_expires_at=Now() + timedelta(seconds=EXECUTOR_SECONDS))
-            stopped = Run.objects.filter(pk=self._run_id).exclude(stop_requested_at=None).exists()
+            stopped = Run.objects.filter(nobody_waits(), pk=self._run_id).exists()
         except DatabaseError as away:
             log.warning("hold_not_renewed", call=str(self._call_id), error=type(away).__name__)
             return

@@ -26,26 +26,37 @@ from apps.runs.services import finish_run
 
 def lost_runs(limit: int) -> Iterable[Any]:
     """Ids of runs that wait for what cannot come any more, and that no worker holds."""
+    return (
+        Run.objects.exclude(state=Run.State.FINISHED)
+        .filter(
+            Q(runtime=Run.Runtime.EXTERNAL) & (_lost() | _ended())
+            | Q(runtime=Run.Runtime.KAIZEN, state=Run.State.PARKED) & _lost(),
+            ~Exists(_running(OuterRef("pk"))),
+        )
+        .values_list("pk", flat=True)[:limit]
+    )
+
+
+def nobody_waits() -> Q:
+    """A run for which no tool needs to go on: stopped, out of time, or its caller has gone away."""
+    return _lost() | _ended() | Q(state=Run.State.FINISHED)
+
+
+def _lost() -> Q:
     place = Participant.objects.filter(
         room_id=OuterRef("room_id"), user_id=OuterRef("member_id"), left_at=None
     )
-    lost = (
+    return (
         Q(room__closed_at__isnull=False)
         | Q(member__is_active=False)
         | Q(deadline_at__lte=Now())
         | ~Exists(place)
         | Q(parent__state=Run.State.FINISHED)
     )
-    ended = Q(token_expires_at__lte=Now()) | Q(stop_requested_at__isnull=False)
-    return (
-        Run.objects.exclude(state=Run.State.FINISHED)
-        .filter(
-            Q(runtime=Run.Runtime.EXTERNAL) & (lost | ended)
-            | Q(runtime=Run.Runtime.KAIZEN, state=Run.State.PARKED) & lost,
-            ~Exists(_running(OuterRef("pk"))),
-        )
-        .values_list("pk", flat=True)[:limit]
-    )
+
+
+def _ended() -> Q:
+    return Q(token_expires_at__lte=Now()) | Q(stop_requested_at__isnull=False)
 
 
 @room_last()

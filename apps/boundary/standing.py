@@ -131,7 +131,7 @@ def _around(rows: QuerySet[Any], tool: Any) -> QuerySet[Any]:
 
 
 def _query() -> QuerySet[Run]:
-    calls = Call.objects.filter(run_id=OuterRef("pk"))
+    calls = Call.objects.order_by().filter(run_id=OuterRef("pk"))
     known = calls.filter(proposal_id=Given("proposal", CharField()))
     frozen = Func(
         F("catalog"),
@@ -145,6 +145,7 @@ def _query() -> QuerySet[Run]:
         Run.objects.select_related("room", "agent", "member")
         # The catalog is large and one entry of it counts here; a persona may be long.
         .defer("catalog", "agent__persona")
+        .order_by()
         .filter(pk=Given("run", UUIDField()))
         .annotate(
             frozen_digest=frozen,

@@ -120,6 +120,7 @@ def _of_token() -> QuerySet[Run]:
             member__is_active=True,
         )
         .exclude(state=Run.State.FINISHED)
+        .order_by()
         .only("state", "fence")
     )
     return rows

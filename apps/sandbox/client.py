@@ -243,30 +243,46 @@ class _Memory:
 _memory = _Memory()
 
 
-def available(*, fresh: bool = False, path: Path | None = None) -> ProbeReport:
-    """Return whether code can run confined now, with a sentence for the operator."""
+def available(
+    *, fresh: bool = False, path: Path | None = None, patience: float = _PROBE_SECONDS
+) -> ProbeReport:
+    """Return whether code can run confined now, with a sentence for the operator.
+
+    A first probe tries everything and takes its time. Whoever has less patience hears that no
+    answer came, which is not remembered.
+    """
     try:
         place = path or socket_path()
     except SandboxUnavailable as problem:
         return ProbeReport(ProbeStatus.NOT_RUNNING, problem.message)
-    with _memory.lock:
+    if not _memory.lock.acquire(timeout=patience):
+        return _SILENT
+    try:
         at, report = _memory.known.get(place, (0.0, None))
         if report is not None and not fresh and time.monotonic() - at < _REMEMBER_SECONDS:
             return report
-        report = _ask(place, fresh=fresh)
-        _memory.known[place] = (time.monotonic(), report)
+        report = _ask(place, fresh=fresh, patience=patience)
+        if report is not _SILENT or patience >= _PROBE_SECONDS:
+            _memory.known[place] = (time.monotonic(), report)
         return report
+    finally:
+        _memory.lock.release()
 
 
-def _ask(place: Path, *, fresh: bool) -> ProbeReport:
+_SILENT: Final = ProbeReport(ProbeStatus.FAILED, "The sandbox supervisor did not answer in time.")
+
+
+def _ask(place: Path, *, fresh: bool, patience: float) -> ProbeReport:
     reader = MessageReader(max_body=0)
     try:
         with _connection(place) as link:
-            link.settimeout(_PROBE_SECONDS)
+            link.settimeout(patience)
             link.sendall(encode(Message("probe", {"fresh": fresh})))
             while data := link.recv(64 * 1024):
                 for message in reader.feed(data):
                     return decode_probe(message)
+    except TimeoutError:
+        return _SILENT
     except SandboxUnavailable as problem:
         return ProbeReport(ProbeStatus.NOT_RUNNING, problem.message)
     except (OSError, BadFrame) as problem:

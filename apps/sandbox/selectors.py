@@ -19,9 +19,11 @@ class SandboxState:
     python: str
 
 
-def sandbox_state(*, fresh: bool = False) -> SandboxState:
+def sandbox_state(*, fresh: bool = False, patience: float | None = None) -> SandboxState:
     """Return whether sandboxes work now, what is in force, and what is missing."""
-    report = available(fresh=fresh)
+    report = (
+        available(fresh=fresh) if patience is None else available(fresh=fresh, patience=patience)
+    )
     return SandboxState(
         ready=report.ok,
         status=report.status.value,

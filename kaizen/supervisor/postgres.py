@@ -67,6 +67,8 @@ class Postgres:
             "max_connections": "100",
             "password_encryption": "scram-sha-256",
             "synchronous_commit": "on",
+            # Our queries are short; compiling one costs more than it can save.
+            "jit": "off",
         }
         if not self._durable:
             # For throwaway data only: a crash of the machine ends it anyway.

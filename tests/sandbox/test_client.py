@@ -33,6 +33,19 @@ def test_without_a_setting_nothing_runs(settings: Any) -> None:
     assert not available(fresh=True).ok
 
 
+def test_a_supervisor_that_hangs_is_not_waited_for_by_those_without_patience(
+    tmp_path: Path,
+) -> None:
+    with socket.socket(socket.AF_UNIX) as hung:
+        opened = os.open(tmp_path, os.O_RDONLY)
+        hung.bind(f"/proc/self/fd/{opened}/hung.sock")
+        os.close(opened)
+        hung.listen()
+        report = available(path=tmp_path / "hung.sock", patience=0.05)
+    assert (report.status, report.ok) == (ProbeStatus.FAILED, False)
+    assert "in time" in report.sentence
+
+
 @contextlib.contextmanager
 def false_supervisor(folder: Path, *answers: bytes) -> Iterator[Path]:
     """Listen like a supervisor, read a job, answer with these bytes, and hang up."""

@@ -1,5 +1,6 @@
 """Hashline: edit files by the line numbers that a read has shown, and only what was shown."""
 
+from apps.domain.hashline.artifact import EditedText, edit_artifact_text
 from apps.domain.hashline.engine import edit
 from apps.domain.hashline.lines import LineSet
 from apps.domain.hashline.refusals import Caution, Refusal, Rule
@@ -15,6 +16,7 @@ __all__ = [
     "MAX_VERSIONS",
     "Caution",
     "Edited",
+    "EditedText",
     "FileOutcome",
     "FileText",
     "Grammar",
@@ -33,6 +35,7 @@ __all__ = [
     "Target",
     "View",
     "edit",
+    "edit_artifact_text",
     "read_text",
     "tag_of",
     "targets_of",

@@ -41,6 +41,7 @@ class Rule(StrEnum):
     FILE_OP_WITH_BODY = "file_op_with_body"
     MULTIPLE_FILE_OPS = "multiple_file_ops"
     MV_SAME_PATH = "mv_same_path"
+    ONLY_RANGES = "only_ranges"
     # Files and paths.
     BAD_PATH = "bad_path"
     FILE_NOT_FOUND = "file_not_found"

@@ -28,7 +28,7 @@ _KILL: Final = 0x80000000
 _NUMBER_AT, _ARCH_AT, _THIRD_ARGUMENT_AT = 0, 4, 32
 
 # name: (x86-64, aarch64)
-_ALLOWED: Final = {
+ALLOWED: Final = {
     "read": (0, 63),
     "write": (1, 64),
     "munmap": (11, 215),
@@ -46,7 +46,7 @@ _ALLOWED: Final = {
     "exit": (60, 93),
     "exit_group": (231, 94),
 }
-_UNLESS_EXECUTABLE: Final = {"mmap": (9, 222), "mprotect": (10, 226)}
+UNLESS_EXECUTABLE: Final = {"mmap": (9, 222), "mprotect": (10, 226)}
 _MACHINES: Final = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
 
@@ -84,17 +84,17 @@ def build_filter(machine: str) -> bytes:
         _instruction(_RETURN, _KILL),
         _instruction(_LOAD, _NUMBER_AT),
     ]
-    for name in sorted(_UNLESS_EXECUTABLE):
+    for name in sorted(UNLESS_EXECUTABLE):
         program += [
-            _instruction(_EQUAL, _UNLESS_EXECUTABLE[name][column], 0, 4),
+            _instruction(_EQUAL, UNLESS_EXECUTABLE[name][column], 0, 4),
             _instruction(_LOAD, _THIRD_ARGUMENT_AT),
             _instruction(_ANY_BIT, _PROT_EXEC, 0, 1),
             _instruction(_RETURN, _REFUSE),
             _instruction(_RETURN, _ALLOW),
         ]
-    for name in sorted(_ALLOWED):
+    for name in sorted(ALLOWED):
         program += [
-            _instruction(_EQUAL, _ALLOWED[name][column], 0, 1),
+            _instruction(_EQUAL, ALLOWED[name][column], 0, 1),
             _instruction(_RETURN, _ALLOW),
         ]
     program.append(_instruction(_RETURN, _REFUSE))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from apps.sandbox.syntax.lockdown import LockdownFailed, build_filter
+from apps.sandbox.syntax.lockdown import (
+    ALLOWED,
+    UNLESS_EXECUTABLE,
+    LockdownFailed,
+    build_filter,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 LOCK = (
@@ -68,3 +74,18 @@ def test_there_is_a_filter_for_each_processor_that_we_support(machine: str) -> N
 def test_an_unknown_processor_parses_nothing() -> None:
     with pytest.raises(LockdownFailed):
         build_filter("vax")
+
+
+@pytest.mark.parametrize(
+    ("header", "column"), [("x86_64-linux-gnu/asm/unistd_64.h", 0), ("asm-generic/unistd.h", 1)]
+)
+def test_numbers_are_those_of_the_kernel_headers(header: str, column: int) -> None:
+    file = Path("/usr/include", header)
+    if not file.is_file():
+        pytest.skip("The kernel's headers are not installed here.")
+    found = {
+        match[1]: int(match[2])
+        for match in re.finditer(r"#define __NR(?:3264)?_(\w+) (\d+)", file.read_text())
+    }
+    for name, numbers in {**ALLOWED, **UNLESS_EXECUTABLE}.items():
+        assert found[name] == numbers[column], name
