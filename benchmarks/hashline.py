@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -178,15 +178,18 @@ _BROKEN: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 
 def _large_files(samples: int) -> dict[str, float | int]:
     figures: dict[str, float | int] = {}
+    # On a machine with other work to do, only the processor time speaks of us.
+    cpu: defaultdict[str, list[float]] = defaultdict(list)
     grammar = ConfinedGrammar()
     try:
         for name, path, ask in (
             ("edit_1mb", PATH, NoGrammar()),
             ("edit_1mb_python", "file.py", grammar),
         ):
-            times = _edits(path, samples, ask, blocks=False, stale=False)
+            times = _edits(path, samples, ask, blocks=False, stale=False, cpu=cpu[name])
             figures[f"{name}_p50_ms"] = round(percentile(times, 0.5), 2)
             figures[f"{name}_p95_ms"] = round(percentile(times, 0.95), 2)
+            figures[f"{name}_cpu_p95_ms"] = round(percentile(cpu[name], 0.95), 2)
         few = max(10, samples // 10)
         stale = _edits(PATH, few, NoGrammar(), blocks=False, stale=True)
         figures["stale_1mb_p95_ms"] = round(percentile(stale, 0.95), 2)
@@ -200,7 +203,15 @@ def _large_files(samples: int) -> dict[str, float | int]:
     return figures
 
 
-def _edits(path: str, samples: int, grammar: Any, *, blocks: bool, stale: bool) -> list[float]:
+def _edits(
+    path: str,
+    samples: int,
+    grammar: Any,
+    *,
+    blocks: bool,
+    stale: bool,
+    cpu: list[float] | None = None,
+) -> list[float]:
     """Edit one large file again and again; return how long each call took, in milliseconds."""
     chance = random.Random(SEED)
     content = _large_text(chance)
@@ -213,9 +224,11 @@ def _edits(path: str, samples: int, grammar: Any, *, blocks: bool, stale: bool) 
         if stale:
             content = f"# changed {number}\n{content}"
         patch = f"[{path}#{tag}]\n" + "\n".join(_hunks(chance, lines, number, blocks=blocks))
-        begun = time.perf_counter()
+        begun, busy = time.perf_counter(), time.process_time()
         result = edit(patch, files={path: content}, memory=memory, grammar=grammar)
         times.append(1000 * (time.perf_counter() - begun))
+        if cpu is not None:
+            cpu.append(1000 * (time.process_time() - busy))
         if isinstance(result, Refused):
             raise BenchmarkFailed(f"A plain edit was refused: {result.answer()[:300]}")
         memory, content = result.memory, result.writes[path]

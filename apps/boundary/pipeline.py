@@ -62,6 +62,7 @@ from apps.runs.claims import lock_call, lock_run
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call, Run
 from apps.tools.catalog import resolve_tool
+from apps.tools.credentials import NoConnection
 
 MAX_ATTEMPTS = 5
 """A waiting call whose way to its worker broke so often would break for ever."""
@@ -135,6 +136,12 @@ def execute_waiting(*, call_id: Any, executor: str) -> None:
                 except ReceiptSpent as spent:
                     _refuse(
                         crossing, Refuse(Reason.RECEIPT_SPENT, str(spent), "receipt_is_spendable")
+                    )
+                    return
+                except NoConnection as missing:
+                    _refuse(
+                        crossing,
+                        Refuse(Reason.DEPENDENCY_UNAVAILABLE, str(missing), "connection_is_there"),
                     )
                     return
                 except QuotaExceeded as full:

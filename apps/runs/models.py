@@ -213,6 +213,7 @@ class Call(Stamped):
     title = models.CharField(max_length=160)
     effect = models.CharField(max_length=10, blank=True)
     capability = models.CharField(max_length=40, blank=True)
+    binding = models.CharField(max_length=120, blank=True)
     arguments = models.JSONField(null=True)
     arguments_blob = models.CharField(max_length=71, blank=True)
     arguments_digest = models.CharField(max_length=71)

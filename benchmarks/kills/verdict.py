@@ -22,7 +22,8 @@ _CALLS = """
             WHERE e.kind = 'call.settled' AND e.room_id = r.room_id
             AND e.data->>'call' = c.id::text),
         (SELECT array_agg(a.outcome) FROM audit_auditrow a
-            WHERE a.action = 'call.settled' AND a.subject = 'call:' || c.id::text)
+            WHERE a.action IN ('call.settled', 'chat.tool.write')
+            AND a.subject = 'call:' || c.id::text)
     FROM runs_call c JOIN runs_run r ON r.id = c.run_id
 """
 _UNSETTLED = """

@@ -125,4 +125,4 @@ def test_of_two_processes_that_consume_at_once_one_does(
             process.communicate()
     assert len(letters.sent) == 1
     assert AuditRow.objects.filter(action="receipt.spent").count() == 1
-    assert AuditRow.objects.filter(action="call.settled").count() == 1
+    assert AuditRow.objects.filter(action="chat.tool.write").count() == 1

@@ -99,7 +99,7 @@ def test_an_approved_call_runs_once_and_wakes_its_run(
     assert len(letters.sent) == 1
     run.refresh_from_db()
     assert run.state == "queued"
-    for action in ("approval.requested", "approval.approved", "receipt.spent", "call.settled"):
+    for action in ("approval.requested", "approval.approved", "receipt.spent", "chat.tool.write"):
         assert AuditRow.objects.filter(action=action).count() == 1
 
 

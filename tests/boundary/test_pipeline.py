@@ -38,7 +38,7 @@ def test_an_admitted_write_saves_settles_records_and_tells_the_room_at_once(run:
     version = ArtifactVersion.objects.get()
     assert version.call_id == settled.call.pk
     assert projection_of(settled.call)["value"]["artifact_id"] == str(version.artifact_id)
-    assert AuditRow.objects.filter(action="call.settled", outcome="ok").count() == 1
+    assert AuditRow.objects.filter(action="chat.tool.write", outcome="ok").count() == 1
     kinds = list(RoomEvent.objects.filter(room=run.room).values_list("kind", flat=True))
     assert kinds[-3:] == ["call.proposed", "artifact.saved", "call.settled"]
 

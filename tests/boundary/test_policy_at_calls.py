@@ -130,7 +130,7 @@ def test_a_policy_that_cannot_be_read_is_a_refusal_that_is_written_down(
     assert ended(refused) == ("refused", "permission_denied", "policy_tree_allows")
     assert "could not be read" in (projection_of(refused.call) or {})["message"]
     assert not Artifact.objects.exists()
-    assert AuditRow.objects.filter(action="call.settled", outcome="refused").exists()
+    assert AuditRow.objects.filter(action="chat.tool.write", outcome="refused").exists()
     assert refrozen(run) == {}
 
 

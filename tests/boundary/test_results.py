@@ -196,7 +196,7 @@ def test_a_write_of_ours_that_raises_says_one_fixed_sentence(began: Began) -> No
         call = settled(run)
     said = projection_of(call)["message"]
     assert said == f"The tool failed inside (LookupError, reference {call.pk}). Nothing was saved."
-    assert "plum" not in str(AuditRow.objects.get(action="call.settled").detail)
+    assert "plum" not in str(AuditRow.objects.get(action="chat.tool.write").detail)
     event = RoomEvent.objects.get(kind="call.settled")
     assert event.data["explanation"] == said
     warning = next(line for line in lines if line["event"] == "tool_raised")
@@ -411,7 +411,7 @@ def test_a_write_outside_that_raised_has_an_unknown_end_that_everybody_is_told(
     event = RoomEvent.objects.filter(kind="call.settled").get()
     assert event.data["outcome"] == "ambiguous"
     assert "unknown" in event.data["explanation"]
-    assert AuditRow.objects.get(action="call.settled").outcome == "ambiguous"
+    assert AuditRow.objects.get(action="chat.tool.write").outcome == "ambiguous"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -448,7 +448,7 @@ def test_a_worker_that_died_mid_call_leaves_an_end_that_says_what_is_known(
     call.refresh_from_db()
     assert outcome(call) == expected
     assert done == ["once"]
-    assert AuditRow.objects.filter(action="call.settled").count() == 1
+    assert AuditRow.objects.filter(subject=call.key).count() == 1
     assert RoomEvent.objects.get(kind="call.settled").data["explanation"]
     assert projection_of(call)["retryable"] is (effect is Effect.READ)
 

@@ -440,7 +440,7 @@ texts = st.text(
 )
 definitions = st.fixed_dictionaries(
     {
-        "id": st.from_regex(r"[a-z]{1,5}(\.[a-z-]{0,4}[a-z])?", fullmatch=True),
+        "id": st.from_regex(r"[a-z]{1,5}(\.[a-z]{1,4}(-[a-z]{1,3})?)?", fullmatch=True),
         "description": texts.filter(lambda text: text.strip() != ""),
         "version": st.from_regex(r"[0-9]{1}\.[1-9][0-9]?\.[0-9]{1}", fullmatch=True),
         "input": st.just(DEFINITION["input"]),

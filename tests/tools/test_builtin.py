@@ -12,6 +12,7 @@ from django.db import connection
 from apps.accounts.models import User
 from apps.agents.models import Agent
 from apps.artifacts.models import Artifact
+from apps.domain.directives import read_directive
 from apps.rooms.models import Room
 from apps.runs.bodies import projection_of
 from apps.runs.models import Call, Run
@@ -129,6 +130,15 @@ def test_search_returns_bounded_excerpts_of_our_own_pages(run: Run) -> None:
     told = seen(run, "search_about", {"query": "why can a receipt be spent only once"})
     assert told["value"]["excerpts"]
     assert len(str(told)) < 12_000
+
+
+def test_a_question_about_the_product_brings_its_search_forward_and_grants_nothing() -> None:
+    hints = {name: tool.spec.intent_hints for name, tool in BUILTIN_TOOLS.items()}
+    asked = "How does Kaizen keep a receipt from being used twice?"
+    everything = read_directive(asked, authorized=AGENT_LOOP_TOOL_NAMES, hints=hints)
+    assert everything.preferred == ("search_about",)
+    without = read_directive(asked, authorized={"read_artifact"}, hints=hints)
+    assert without.preferred == ()
 
 
 @pytest.mark.parametrize("name", sorted(AGENT_LOOP_TOOL_NAMES))

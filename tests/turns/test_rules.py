@@ -246,7 +246,7 @@ def test_a_stale_call_for_a_part_that_was_not_shown_is_denied_and_ends_the_turn(
     assert outcome == "failed"
     assert "append_artifact" in why
     assert len(model.asked) == 1
-    assert AuditRow.objects.filter(action="call.settled", outcome="denied").count() == 1
+    assert AuditRow.objects.filter(action="chat.tool.write", outcome="denied").count() == 1
 
 
 # --- bounds

@@ -1,4 +1,8 @@
-"""Step 3, consume: spend the receipt and mark the call dispatched, in one transaction.
+"""Step 3, consume: reserve one exact effect and mark the call dispatched, in one transaction.
+
+The effect is this call with the digest of its arguments, as its registered specification classes
+it; the receipt that was given for exactly that, what it takes from quotas, and the connection that
+it is bound to are spent and reserved together, or none of them is.
 
 The row locks of run and call are held, and the verdict was given again under them. Whoever comes
 second finds the receipt spent or the call no longer waiting, and does not get to execute.
@@ -21,6 +25,7 @@ from apps.rooms.services import publish_event
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call
 from apps.runs.services import actor_of, keep_call
+from apps.tools.credentials import binding_of
 
 EXECUTOR_SECONDS = 15
 """An executor renews its hold three times within this; after it, the call's end is unknown."""
@@ -29,6 +34,9 @@ EXECUTOR_SECONDS = 15
 def consume(crossing: Crossing, *, executor: str, waived: Waived = Waived.NOT) -> Call:
     """Spend what has to be spent and dispatch the call to this executor, before any effect."""
     run, call = crossing.run, crossing.call
+    binding = ""
+    if crossing.tool is not None:
+        binding = binding_of(spec=crossing.tool.spec, member=run.member)
     if call.needs_receipt:
         ledger.spend_receipt(call=call, actor=run.member)
     elif waived is not Waived.NOT:
@@ -41,6 +49,7 @@ def consume(crossing: Crossing, *, executor: str, waived: Waived = Waived.NOT) -
         "state": CallState.DISPATCHED.value,
         "dispatched_at": now,
         "executor": executor,
+        "binding": binding,
         "updated_at": now,
     }
     if not call._state.adding:

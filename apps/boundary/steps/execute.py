@@ -42,6 +42,7 @@ from apps.rooms.services import room_last
 from apps.runs.errors import AlreadySettled, RunOver, StaleFence
 from apps.runs.models import Call, Run
 from apps.tools.contract import CallContext, Tool
+from apps.tools.credentials import issued
 
 log = structlog.get_logger(__name__)
 
@@ -79,33 +80,40 @@ def execute(
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Execution:
     """Carry out a dispatched call as the member, under its deadline."""
-    context = CallContext(
-        call_id=call.pk,
-        run_id=run.pk,
-        room_id=run.room_id,
-        member=run.member,
-        agent=run.agent,
-        deadline=Deadline.after(tool.spec.timeout_s),
-        cancelled=cancelled,
-        wait_link=_Link(call, tool.spec),
-    )
+    deadline = Deadline.after(tool.spec.timeout_s)
+    executed: Execution
     try:
-        if tool.spec.effect_domain is EffectDomain.OURS:
-            ours = _ours(tool, arguments, context)
-            if isinstance(ours, ToolHandedOn):
-                return ours
-            executed = ours
-        else:
-            result = tool.handler(arguments, context)
-            if isinstance(result, Paused) and tool.spec.pauses is not None:
-                return result
-            executed = returned(tool.spec, result)
+        with issued(binding=call.binding, call_id=call.pk, deadline=deadline) as credential:
+            context = CallContext(
+                call_id=call.pk,
+                run_id=run.pk,
+                room_id=run.room_id,
+                member=run.member,
+                agent=run.agent,
+                deadline=deadline,
+                cancelled=cancelled,
+                wait_link=_Link(call, tool.spec),
+                credential=credential,
+            )
+            if tool.spec.effect_domain is EffectDomain.OURS:
+                executed = _ours(tool, arguments, context)
+            else:
+                executed = _elsewhere(tool, arguments, context)
     except _LIFECYCLE:
         raise
     except Exception as raised:  # noqa: BLE001 - a handler may raise anything, and each is settled
         return _raised(tool.spec, call, raised, stopped=cancelled())
-    _log_failure(tool.spec, call, executed)
+    if isinstance(executed, Executed):
+        _log_failure(tool.spec, call, executed)
     return executed
+
+
+def _elsewhere(tool: Tool, arguments: dict[str, Any], context: CallContext) -> Executed | Paused:
+    """Run a handler whose effect lies outside: what it did is done, whatever it says of it."""
+    result = tool.handler(arguments, context)
+    if isinstance(result, Paused) and tool.spec.pauses is not None:
+        return result
+    return returned(tool.spec, result)
 
 
 def _ours(tool: Tool, arguments: dict[str, Any], context: CallContext) -> Executed | ToolHandedOn:

@@ -9,11 +9,16 @@ from apps.audit.services import record as write_audit
 from apps.boundary.crossing import Crossing, Settled
 from apps.core.metrics import count_call
 from apps.domain.lessons import Ended, Lessons
-from apps.domain.tooling import Outcome, Reason, ToolFailure, usual_domain
+from apps.domain.tooling import Effect, Outcome, Reason, ToolFailure, usual_domain
 from apps.quotas import services as quotas
 from apps.rooms.services import publish_event
 from apps.runs.models import Call, Run
 from apps.runs.services import actor_of, settle_call, wake
+
+# What readers of audit trails know a tool's write by, whatever it wrote and however it ended.
+WRITE_SETTLED = "chat.tool.write"
+CALL_SETTLED = "call.settled"
+_WRITES = frozenset({Effect.WRITE.value, Effect.SENSITIVE.value})
 
 
 def record(
@@ -48,12 +53,13 @@ def record(
         quotas.close_call(call=call)
     write_audit(
         actor=run.member,
-        action="call.settled",
+        action=WRITE_SETTLED if call.effect in _WRITES else CALL_SETTLED,
         subject=call,
         outcome=outcome.value,
         digest=call.arguments_digest,
         detail={
-            "tool": call.tool,
+            # A name that stood for nothing when it was proposed is words of a model.
+            "tool": call.tool if call.effect else "",
             "agent": run.agent.slug,
             "run": str(run.pk),
             "reason": reason,

@@ -46,6 +46,13 @@ TOOLS = (
             capability=Capability.DOCS_READ,
             side_effects=(DeclaredEffect(EffectKind.READS, "docs"),),
             parallel_safe=True,
+            intent_hints=(
+                "what is kaizen",
+                "how does kaizen",
+                "about kaizen",
+                "kaizen documentation",
+                "kaizen's documentation",
+            ),
             guard=Guard.MEMBER_STORE,
             effect_domain=EffectDomain.OURS,
             collaboration=CollaborationClass.ACTOR_BOUND_READ,

@@ -145,7 +145,7 @@ class Story:
         self._traces |= {
             f"run:{run}": {"run.started", "run.finished"},
             f"approvalrequest:{asked['approval']}": {"approval.requested", "approval.approved"},
-            f"call:{asked['call']}": {"call.settled"},
+            f"call:{asked['call']}": {"chat.tool.write"},
             f"artifact:{saved['artifact']}": {"artifact.created"},
         }
         self._say("Keep", f"version {saved['version']} holds the result; {version['size']} bytes")
