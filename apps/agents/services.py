@@ -20,7 +20,24 @@ from apps.domain.words import shown
 
 MAX_OWNED = 100
 MAX_PERSONA = 20_000
-CHANGEABLE = ("name", "description", "persona", "ceiling", "model_name", "enabled")
+CHANGEABLE = (
+    "name",
+    "description",
+    "persona",
+    "ceiling",
+    "model_name",
+    "parallel_tool_calls",
+    "inactivity_s",
+    "budget_s",
+    "context_tokens",
+    "enabled",
+)
+BOUNDS = {
+    "inactivity_s": (1, 600),
+    "budget_s": (1, 86_400),
+    "context_tokens": (2_000, 2_000_000),
+}
+"""What an owner may set of an agent's own bounds. The deployment's bounds hold besides."""
 
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
@@ -167,8 +184,10 @@ def _checked(field: str, value: Any) -> Any:
     match field:
         case "ceiling":
             return _ceiling(value)
-        case "enabled":
+        case "enabled" | "parallel_tool_calls":
             return bool(value)
+        case "inactivity_s" | "budget_s" | "context_tokens":
+            return _bound(field, value)
         case "name":
             return _line(field, value, least=1, most=80)
         case "description":
@@ -182,6 +201,13 @@ def _checked(field: str, value: Any) -> Any:
                     field=field,
                 )
             return value
+
+
+def _bound(field: str, value: int | None) -> int | None:
+    least, most = BOUNDS[field]
+    if value is not None and not least <= value <= most:
+        raise BadAgent(f"{field} is {least:,} to {most:,}, or nothing.", field=field)
+    return value
 
 
 def _line(field: str, value: str, *, least: int, most: int) -> str:

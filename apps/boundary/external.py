@@ -32,7 +32,7 @@ from apps.boundary.proposing import (
 )
 from apps.boundary.services import close_waiting_calls
 from apps.boundary.standing import read_standing
-from apps.core.correlation import current_correlation_id
+from apps.core.correlation import bind_correlation_id, current_correlation_id
 from apps.core.errors import Conflict, Forbidden, NotFound, Refusal
 from apps.core.throttles import Limit, spend
 from apps.rooms.selectors import visible_room
@@ -205,6 +205,8 @@ def _call(run_id: Any, proposal: Proposal) -> Crossed:
         run_id=run_id, tool=tool_name(proposal.name), proposal_id=proposal.proposal_id
     )
     run = standing.run
+    # Whatever request carries it, the call belongs to the story of its run.
+    bind_correlation_id(run.correlation_id)
     draft = draft_call(
         run=run,
         step=standing.last_step + 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from datetime import timedelta
 from types import TracebackType
@@ -35,7 +36,10 @@ class Hold:
         self._executor = executor
         self._cancelled = threading.Event()
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._renew_until_done, daemon=True)
+        # In this context, so that its lines in the log carry the same correlation id.
+        self._thread = threading.Thread(
+            target=contextvars.copy_context().run, args=(self._renew_until_done,), daemon=True
+        )
 
     def cancelled(self) -> bool:
         """Whether the run was stopped or lost whoever waited for it, or the hold was lost."""

@@ -9,6 +9,7 @@ import math
 from json.encoder import encode_basestring
 from typing import Any, Final
 
+from apps.domain.canvases import NOTHING_ON_SCREEN, without_canvases
 from apps.domain.redaction import redact
 from apps.domain.tooling import Specification, ToolFailure, ToolOk
 from apps.domain.words import UNSTORABLE, storable
@@ -37,11 +38,15 @@ def project(
     """Return the bounded, redacted JSON object that stands for a result in front of a model."""
     if isinstance(result, ToolFailure):
         return _projected_failure(result, spec)
-    value = bound(redact(declared_only(result.value, spec.output_schema)), max_chars=max_chars)
+    # Nothing draws canvases beside a conversation yet, so every one is dropped.
+    plain, dropped = without_canvases(declared_only(result.value, spec.output_schema))
+    value = bound(redact(plain), max_chars=max_chars)
     projected: dict[str, Any] = {"status": "ok"}
     if spec.outside_data:
         projected["outside_data"] = OUTSIDE_NOTICE
     projected["value"] = value
+    if dropped:
+        projected["on_screen"] = NOTHING_ON_SCREEN
     if result.artifacts:
         projected["artifacts"] = list(result.artifacts[:MAX_SAVED])
     return projected

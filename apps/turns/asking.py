@@ -17,7 +17,7 @@ from apps.turns.failing import after_failure
 from apps.turns.grip import Grip
 from apps.turns.listening import patiently
 from apps.turns.metering import close_step, hold_step, without_quota
-from apps.turns.plan import plan_step
+from apps.turns.plan import plan_step, tighter
 from apps.turns.provider import ProviderFailed, provider
 from apps.turns.storing import store
 
@@ -71,5 +71,5 @@ def _listen(
         tools=tools,
         stopped=grip.pulse.interrupted,
     )
-    patience = run.agent.inactivity_s or settings.KAIZEN_TURN_INACTIVITY_S
+    patience = tighter(run.agent.inactivity_s, settings.KAIZEN_TURN_INACTIVITY_S)
     listen(answer=answer, deltas=patiently(deltas, grip.pulse.interrupted, patience=patience))

@@ -16,6 +16,7 @@ from apps.runs.services import append_journal
 from apps.turns.context import Compaction, Conversation
 from apps.turns.grip import Grip
 from apps.turns.history import HISTORY_MESSAGES
+from apps.turns.plan import tighter
 
 KEPT_STEPS = (4, 2, 1, 0)
 """So many of the last steps stay whole when older ones are left out: the most that fit."""
@@ -27,7 +28,7 @@ def within_bounds(
 ) -> list[dict[str, Any]]:
     """Return the conversation, with its older steps left out once it is longer than its bound."""
     run = conversation.run
-    most = run.agent.context_tokens or settings.KAIZEN_CONTEXT_TOKENS
+    most = tighter(run.agent.context_tokens, settings.KAIZEN_CONTEXT_TOKENS)
     messages = conversation.messages()
     if estimate(messages, tools) <= most:
         return messages

@@ -29,7 +29,7 @@ from apps.turns.asking import ask_model
 from apps.turns.calls import cross_open_calls
 from apps.turns.failing import keep_said
 from apps.turns.grip import Grip
-from apps.turns.plan import first_policy
+from apps.turns.plan import first_policy, tighter
 from apps.turns.pulse import Pulse, leaving
 
 log = structlog.get_logger(__name__)
@@ -95,8 +95,8 @@ def _freeze(run: Run) -> None:
     asked = JournalEntry.objects.filter(run=run, kind=JournalEntry.Kind.INPUT).first()
     text = "" if asked is None else journal_bodies([asked])[0]["text"]
     run.policy = first_policy(run, offered_tools(run), text)
-    own = run.agent.budget_s or settings.KAIZEN_TURN_BUDGET_S
-    run.budget_s = own if run.budget_s is None else min(own, run.budget_s)
+    own = tighter(run.agent.budget_s, settings.KAIZEN_TURN_BUDGET_S)
+    run.budget_s = tighter(run.budget_s, own)
     run.save(update_fields=[*fields, "policy", "budget_s", "updated_at"])
 
 

@@ -153,6 +153,11 @@ def _made(conversation: Conversation, held: Sequence[Tool]) -> dict[str, list[di
     return made
 
 
+def tighter(own: int | None, bound: int) -> int:
+    """Return an agent's own bound within the deployment's."""
+    return bound if own is None else min(own, bound)
+
+
 def wrote_before(run: Run) -> bool:
     """Tell whether earlier turns of this agent in the room changed something."""
     return (

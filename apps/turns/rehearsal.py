@@ -5,6 +5,7 @@ proposes calls that cross the boundary like any other. A message steers it:
 
 * each line `/call TOOL {json}` becomes one call, one after the other; inside the JSON text,
   `{{result}}` stands for the text of the last call's result;
+* a line `/with TOOL {json}` becomes a call that is asked for together with the one before it;
 * any other message gets a short scripted turn: where it asks for something to be written, a
   markdown artifact, otherwise an explanation.
 """
@@ -25,7 +26,7 @@ PIECE = 24
 PAUSE_SECONDS = 0.012
 
 # Whatever follows the name goes to the boundary as it stands, which says what is wrong with it.
-_CALL = re.compile(r"^\s*/call\s+(\S{1,64})\s*(.*?)\s*$")
+_CALL = re.compile(r"^\s*/(call|with)\s+(\S{1,64})\s*(.*?)\s*$")
 _WRITING = re.compile(r"\b(write|draft|create|make|note|report|summar\w+|plan|letter)\b", re.I)
 
 _NO_AI = "*Rehearsal model: a script, no AI.*"
@@ -52,13 +53,23 @@ class RehearsalModel:
         yield Usage(tokens_in=0, tokens_out=0)
         asked, results = _since_last_request(messages)
         script = _script(asked, {tool["function"]["name"] for tool in tools})
-        if len(results) < len(script):
-            name, arguments = script[len(results)]
-            text = arguments.replace("{{result}}", _inside_json(_text_of_last(results)))
-            yield CallStarted(0, f"rehearsal-{len(results) + 1}", name)
-            yield from _pieces(text, stopped, lambda piece: ArgumentsDelta(0, piece))
-            return
-        yield from _pieces(_closing_words(script, results), stopped, TextDelta)
+        done = 0
+        for step in script:
+            if done >= len(results):
+                yield from _calls(step, results, stopped)
+                return
+            done += len(step)
+        yield from _pieces(_closing_words(script, results), stopped)
+
+
+def _calls(
+    step: list[tuple[str, str]], results: list[dict[str, Any]], stopped: Callable[[], bool]
+) -> Iterator[Delta]:
+    for place, (name, arguments) in enumerate(step):
+        text = arguments.replace("{{result}}", _inside_json(_text_of_last(results)))
+        yield CallStarted(place, f"rehearsal-{len(results) + place + 1}", name)
+        for piece in _pieces(text, stopped):
+            yield ArgumentsDelta(place, piece.text)
 
 
 def _since_last_request(messages: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
@@ -73,12 +84,19 @@ def _since_last_request(messages: list[dict[str, Any]]) -> tuple[str, list[dict[
     return asked, results
 
 
-def _script(asked: str, offered: set[str]) -> list[tuple[str, str]]:
-    steered = [match for line in asked.splitlines() if (match := _CALL.match(line))]
-    if steered:
-        return [(match.group(1), match.group(2) or "{}") for match in steered]
+def _script(asked: str, offered: set[str]) -> list[list[tuple[str, str]]]:
+    """Return the steps of the script, each with the calls that it asks for together."""
+    steps: list[list[tuple[str, str]]] = []
+    for match in (match for line in asked.splitlines() if (match := _CALL.match(line))):
+        call = match.group(2), match.group(3) or "{}"
+        if match.group(1) == "with" and steps:
+            steps[-1].append(call)
+        else:
+            steps.append([call])
+    if steps:
+        return steps
     if _WRITING.search(asked) and "create_artifact" in offered:
-        return [("create_artifact", json.dumps(_draft(asked), ensure_ascii=False))]
+        return [[("create_artifact", json.dumps(_draft(asked), ensure_ascii=False))]]
     return []
 
 
@@ -111,21 +129,20 @@ def _inside_json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def _closing_words(script: list[tuple[str, str]], results: list[dict[str, Any]]) -> str:
+def _closing_words(script: list[list[tuple[str, str]]], results: list[dict[str, Any]]) -> str:
     if not script:
         return _ABOUT
     lines = []
-    for (name, _), result in zip(script, results, strict=False):
+    calls = [call for step in script for call in step]
+    for (name, _), result in zip(calls, results, strict=False):
         said = "done" if result.get("outcome") == "ok" else result.get("message", "not done")
         lines.append(f"- `{name}`: {said}")
     return "Here is what came of it:\n\n" + "\n".join(lines) + f"\n\n{_NO_AI}"
 
 
-def _pieces(
-    text: str, stopped: Callable[[], bool], wrap: Callable[[str], Delta]
-) -> Iterator[Delta]:
+def _pieces(text: str, stopped: Callable[[], bool]) -> Iterator[TextDelta]:
     for start in range(0, len(text), PIECE):
         if stopped():
             return
-        yield wrap(text[start : start + PIECE])
+        yield TextDelta(text[start : start + PIECE])
         time.sleep(PAUSE_SECONDS)

@@ -15,6 +15,7 @@ from apps.agents.models import Agent
 from apps.agents.selectors import visible_agent
 from apps.audit.models import AuditRow
 from apps.core.errors import Conflict, Forbidden, NotFound
+from apps.turns.plan import tighter
 from tests.factories.rooms import make_agent, make_member
 
 
@@ -162,3 +163,19 @@ def test_an_administrator_switches_agents_off_and_on(scribe: Agent) -> None:
         scribe.refresh_from_db()
         assert scribe.enabled is enabled
     assert AuditRow.objects.filter(action="agent.changed", actor=ines.key).count() == 2
+
+
+def test_an_owner_tightens_an_agents_own_bounds(mara: User, scribe: Agent) -> None:
+    changes = {"parallel_tool_calls": False, "inactivity_s": 30, "budget_s": None}
+    changed = services.change_agent(agent_id=scribe.pk, actor=mara, changes=changes)
+    assert (changed.parallel_tool_calls, changed.inactivity_s) == (False, 30)
+    for field, value in (("budget_s", 0), ("context_tokens", 5), ("inactivity_s", 601)):
+        with pytest.raises(BadAgent) as refused:
+            services.change_agent(agent_id=scribe.pk, actor=mara, changes={field: value})
+        assert refused.value.field == field
+
+
+def test_an_agents_bound_never_widens_the_deployments() -> None:
+    assert tighter(None, 60) == 60
+    assert tighter(30, 60) == 30
+    assert tighter(900, 60) == 60

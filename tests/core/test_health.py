@@ -83,3 +83,33 @@ def test_an_absent_sandbox_is_told_and_does_not_stop_the_rest(
     response = Client().get("/readyz")
     assert response.status_code == 200
     assert response.json()["parts"]["sandbox"] == "off"
+
+
+def test_every_part_is_told_whatever_else_is_away(
+    db: None, parts: list[object], settings: Any
+) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    parts.append(lambda: Part("sandbox", Word.OFF, "No driver: a sentence.", needed=False))
+    boss = make_member()
+    boss.is_staff = True
+    boss.save()
+    client = Client()
+    client.force_login(boss)
+    body = client.get("/readyz").json()
+    assert (
+        set(body["parts"])
+        == set(body["details"])
+        == {
+            "database",
+            "migrations",
+            "redis",
+            "sandbox",
+        }
+    )
+    assert all(sentence.endswith(".") for sentence in body["details"].values())
+
+
+def test_being_alive_asks_nobody(settings: Any) -> None:
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    # No fixture of the database: a query would fail the test.
+    assert Client().get("/healthz").status_code == 200

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -19,6 +21,13 @@ class FakeModel:
         self.asked: list[dict[str, Any]] = []
         self.usage: dict[str, Any] | None = None
         self.url = ""
+        self.for_ever = False
+
+    def answers_for_ever(self, first: tuple[str, Any], text: str) -> None:
+        """Call a tool until a request speaks of a call, and say the text from then on."""
+        self.calls(first)
+        self.says(text)
+        self.for_ever = True
 
     def says(self, text: str) -> None:
         """Answer with text."""
@@ -38,9 +47,13 @@ class FakeModel:
                 deltas.append({"tool_calls": [part], "pause": pause})
         self.script.append(deltas)
 
-    def fails(self, status: int) -> None:
+    def fails(self, status: int, *, code: str = "", retry_after: str = "") -> None:
         """Answer with an HTTP error whose body must never be shown to anyone."""
-        self.script.append(status)
+        self.script.append(_Failure(status, code, retry_after))
+
+    def is_cut(self, text: str, *calls: tuple[str, str]) -> None:
+        """Answer up to a length limit, in the middle of a call where one is given."""
+        self.script.append([{"content": text}, *_call_deltas(calls), "length"])
 
     def sends(self, *lines: str) -> None:
         """Answer with exactly these lines of the stream."""
@@ -50,9 +63,31 @@ class FakeModel:
         """Answer with nothing for so long, and then with a word."""
         self.script.append([{"content": "At last.", "pause": seconds}])
 
-    def breaks_off(self, text: str) -> None:
-        """Begin an answer and drop the connection."""
-        self.script.append([{"content": text}, None])
+    def breaks_off(self, text: str, *calls: tuple[str, str]) -> None:
+        """Begin an answer, with the raw arguments of calls, and drop the connection."""
+        self.script.append([{"content": text}, *_call_deltas(calls), None])
+
+
+@dataclass(frozen=True)
+class _Failure:
+    status: int
+    code: str
+    retry_after: str
+
+
+def _call_deltas(calls: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "tool_calls": [
+                {
+                    "index": index,
+                    "id": f"c{index}",
+                    "function": {"name": name, "arguments": arguments},
+                }
+            ]
+        }
+        for index, (name, arguments) in enumerate(calls)
+    ]
 
 
 def _pieces(text: str) -> list[str]:
@@ -70,10 +105,19 @@ def fake_model() -> Iterator[FakeModel]:
         def do_POST(self) -> None:
             length = int(self.headers["Content-Length"])
             model.asked.append(json.loads(self.rfile.read(length)))
-            answer = model.script.pop(0)
-            if isinstance(answer, int):
-                body = json.dumps({"error": {"message": "prompt says: SECRET-PAYLOAD"}}).encode()
-                self.send_response(answer)
+            if model.for_ever:
+                called = "call 1.0" in str(model.asked[-1]) or "tool_call_id" in str(
+                    model.asked[-1]
+                )
+                answer = copy.deepcopy(model.script[1 if called else 0])
+            else:
+                answer = model.script.pop(0)
+            if isinstance(answer, _Failure):
+                error = {"message": "prompt says: SECRET-PAYLOAD", "code": answer.code}
+                body = json.dumps({"error": error}).encode()
+                self.send_response(answer.status)
+                if answer.retry_after:
+                    self.send_header("Retry-After", answer.retry_after)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
@@ -88,6 +132,9 @@ def fake_model() -> Iterator[FakeModel]:
                 return
             for delta in answer:
                 if delta is None:
+                    return
+                if delta == "length":
+                    self._chunk({}, "length")
                     return
                 time.sleep(delta.pop("pause", 0.0))
                 self._chunk(delta, None)

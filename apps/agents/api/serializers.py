@@ -45,6 +45,10 @@ class ChangedAgentSerializer(StrictSerializer):
     persona = TextField(max_length=20_000, required=False, allow_blank=True)
     ceiling = CapabilitiesField(required=False)
     model_name = TextField(max_length=120, required=False, allow_blank=True)
+    parallel_tool_calls = FlagField(required=False)
+    inactivity_s = WholeNumberField(required=False, allow_null=True)
+    budget_s = WholeNumberField(required=False, allow_null=True)
+    context_tokens = WholeNumberField(required=False, allow_null=True)
     enabled = FlagField(required=False)
 
 
@@ -62,6 +66,12 @@ class AgentSerializer(serializers.Serializer):
     description = serializers.CharField()
     ceiling = serializers.ListField(child=serializers.ChoiceField(choices=_CAPABILITIES))
     model_name = serializers.CharField()
+    parallel_tool_calls = serializers.BooleanField(
+        help_text="Whether reads may run beside each other, where the server lets them."
+    )
+    inactivity_s = serializers.IntegerField(allow_null=True)
+    budget_s = serializers.IntegerField(allow_null=True)
+    context_tokens = serializers.IntegerField(allow_null=True)
     enabled = serializers.BooleanField()
     revision = serializers.IntegerField()
     owner = PersonSerializer()
