@@ -31,7 +31,7 @@ from apps.domain.tooling import Outcome, Reason
 from apps.domain.words import shown
 from apps.grants.policy import deployment_policy
 from apps.rooms.services import room_last
-from apps.runs.bodies import arguments_of, projection_of
+from apps.runs.bodies import arguments_of, projection_of, proposed_arguments
 from apps.runs.models import Call, Run
 from apps.runs.services import keep_call
 from apps.tools.catalog import resolve_tool
@@ -162,9 +162,7 @@ def _settle_old(run: Run, call: Call, draft: Draft, member: User) -> None:
 
 def _told(draft: Draft) -> Any:
     """Return the new arguments as the model may read them: without what is none of its own."""
-    arguments = arguments_of(draft.call)
-    if draft.tool is not None:
-        arguments = draft.tool.pins.without(arguments)
+    arguments = proposed_arguments(draft.call, arguments_of(draft.call))
     if len(json.dumps(arguments, ensure_ascii=False)) <= MAX_TOLD:
         return arguments
     return {"names": sorted(arguments), "too_long_to_repeat": True}
