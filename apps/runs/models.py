@@ -127,6 +127,7 @@ class Run(Stamped):
                 name="runs_open",
             ),
             models.Index(fields=["room", "-created_at"], name="runs_of_room"),
+            models.Index(fields=["-created_at", "-id"], name="runs_newest"),
         ]
 
     def __str__(self) -> str:
@@ -263,7 +264,8 @@ class Call(Stamped):
                 fields=["state", "executor_expires_at"],
                 condition=~models.Q(state="settled"),
                 name="calls_open",
-            )
+            ),
+            models.Index(fields=["-created_at", "-id"], name="calls_newest"),
         ]
 
     def __str__(self) -> str:
