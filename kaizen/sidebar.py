@@ -33,6 +33,13 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
             ("Pinned arguments", "push_pin", "grants.pinnedarguments", "What calls always carry"),
             ("Grants", "key", "grants.toolgrant", "Which agent holds which tool"),
             ("Approvals", "back_hand", "approvals.approvalrequest", "What members were asked"),
+            ("Approval rules", "gavel", "approvals.approvalrule", "What is asked, and of whom"),
+            (
+                "Unattended",
+                "alarm",
+                "approvals.unattendedallowance",
+                "What triggers may use without a yes",
+            ),
             ("Quotas", "speed", "quotas.quota", "How much members and agents may use"),
             ("Prices", "payments", "quotas.price", "What the tokens of models cost"),
             ("People", "group", "accounts.user", "Members and administrators"),
@@ -43,6 +50,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
         (
             ("Runs", "timeline", "runs.run", "What agents are doing, and for whom"),
             ("Calls", "bolt", "runs.call", "Every proposed use of a tool"),
+            ("Unasked", "forward", "approvals.waiver", "Calls that passed without a question"),
             ("Rooms", "forum", "rooms.room", "Where people and agents meet"),
             ("Artifacts", "draft", "artifacts.artifact", "What was made, version by version"),
             ("Usage", "data_usage", "quotas.meter", "What was used, by whom and when"),

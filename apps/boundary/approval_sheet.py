@@ -88,7 +88,7 @@ def approval_sheet(*, approval_id: Any, decider: User) -> ApprovalSheet:
         undo=_undo(spec),
         undoable=spec is not None and _is_undoable(spec),
         comes_from=spec.source if spec is not None else "",
-        pinned=tuple(sorted(tool.pins.names)) if tool is not None else (),
+        pinned=tuple(call.pinned),
         people=_people(request, answers),
         may_answer=waits and _may_answer(request, answers, decider),
         may_edit=waits and tool is not None and decider.pk == request.decider_id,

@@ -31,7 +31,7 @@ from apps.domain.tooling import Outcome, Reason
 from apps.domain.words import shown
 from apps.grants.policy import deployment_policy
 from apps.rooms.services import room_last
-from apps.runs.bodies import arguments_of, projection_of
+from apps.runs.bodies import arguments_of, projection_of, proposed_arguments
 from apps.runs.models import Call, Run
 from apps.runs.services import keep_call
 from apps.tools.catalog import resolve_tool
@@ -68,10 +68,14 @@ def edit_approval(
     draft = _draft(run, call, request, arguments)
     keep_call(draft.call)
     introduce(run, draft)
+    # The new call gets somewhere before the old one ends, so that the run goes on waiting.
+    made = _put_in_place(run, draft, request)
     ledger.replace(request=request, person=member, comment="")
     announce_decision(request, run, by=member)
     _settle_old(run, call, draft, member)
-    return Edited(draft.call, _put_in_place(run, draft, request, member))
+    if made is not None:
+        made = agree(made, run, by=member, arguments_digest=made.arguments_digest)
+    return Edited(draft.call, made)
 
 
 def _draft(run: Run, call: Call, request: ApprovalRequest, arguments: dict[str, Any]) -> Draft:
@@ -158,18 +162,14 @@ def _settle_old(run: Run, call: Call, draft: Draft, member: User) -> None:
 
 def _told(draft: Draft) -> Any:
     """Return the new arguments as the model may read them: without what is none of its own."""
-    arguments = arguments_of(draft.call)
-    if draft.tool is not None:
-        arguments = draft.tool.pins.without(arguments)
+    arguments = proposed_arguments(draft.call, arguments_of(draft.call))
     if len(json.dumps(arguments, ensure_ascii=False)) <= MAX_TOLD:
         return arguments
     return {"names": sorted(arguments), "too_long_to_repeat": True}
 
 
-def _put_in_place(
-    run: Run, draft: Draft, old: ApprovalRequest, member: User
-) -> ApprovalRequest | None:
-    """Let the new call cross; where it asks, its question is linked and answered at once."""
+def _put_in_place(run: Run, draft: Draft, old: ApprovalRequest) -> ApprovalRequest | None:
+    """Let the new call cross; where it asks, its question is linked to the old one."""
     crossed = cross(run=run, call=draft.call)
     call = crossed.call
     if call.outcome in (Outcome.REFUSED.value, Outcome.STOPPED.value):
@@ -181,4 +181,4 @@ def _put_in_place(
     request = ApprovalRequest.objects.select_for_update(no_key=True, of=("self",)).get(call=call)
     request.replaces = old
     request.save(update_fields=["replaces", "updated_at"])
-    return agree(request, run, by=member, arguments_digest=request.arguments_digest)
+    return request

@@ -33,12 +33,14 @@ from apps.boundary.proposing import (
 from apps.boundary.services import close_waiting_calls
 from apps.boundary.standing import read_standing
 from apps.core.correlation import bind_correlation_id, current_correlation_id
-from apps.core.errors import Conflict, NotFound, Refusal
+from apps.core.errors import Conflict, Forbidden, NotFound, Refusal
 from apps.core.throttles import Limit, spend
 from apps.rooms.selectors import visible_room
 from apps.rooms.services import lock_open_room, publish_event, room_last
-from apps.runs.claims import demand_hold, fenced, lock_call, lock_run_of_token
+from apps.runs.claims import demand_hold, fenced, lock_call, lock_run, lock_run_of_token
+from apps.runs.errors import RunOver
 from apps.runs.models import Call, JournalEntry, Run
+from apps.runs.selectors import visible_run
 from apps.runs.services import (
     actor_of,
     agent_card,
@@ -125,6 +127,27 @@ def open_external_run(*, room_id: Any, member: User, agent_slug: str) -> Opened:
     return Opened(run=run, token=token, expires_at=expires_at)
 
 
+@transaction.atomic
+def renew_run_token(*, run_id: Any, member: User) -> Opened:
+    """Give a run of another runtime a new token; the one that it had opens nothing any more.
+
+    For a token that was lost, as with the answer that carried it. The run's time stays as it was.
+    """
+    visible_run(run_id=run_id, user=member)
+    run = lock_run(run_id)
+    if run.member_id != member.pk:
+        raise Forbidden("Only the member for whom a run works can have its token.")
+    if run.runtime != Run.Runtime.EXTERNAL:
+        raise Conflict("Kaizen drives this run itself, so it has no token.")
+    if run.state == Run.State.FINISHED or run.token_expires_at is None:
+        raise RunOver("The run has ended.")
+    token = secrets.token_urlsafe(32)
+    run.token_hash = _hash(token)
+    run.save(update_fields=["token_hash", "updated_at"])
+    record(actor=member, action="run.token_renewed", subject=run)
+    return Opened(run=run, token=token, expires_at=run.token_expires_at)
+
+
 def run_of_token(token: str) -> Run:
     """Return the live run that a token stands for."""
     run = (
@@ -198,8 +221,8 @@ def _call(run_id: Any, proposal: Proposal) -> Crossed:
     return cross(run=run, call=draft.call, standing=standing)
 
 
-def finish_external_run(*, run: Run, text: str) -> None:
-    """End the run with its runtime's last word."""
+def finish_external_run(*, run: Run, text: str, failed: bool = False) -> None:
+    """End the run with its runtime's last word, as completed or as what it calls a failure."""
     if len(text) > MAX_FINAL_TEXT:
         raise BadProposal(f"A last word has at most {MAX_FINAL_TEXT:,} characters.", field="text")
     with fenced(run_id=run.pk, fence=EXTERNAL_FENCE) as locked:
@@ -223,7 +246,14 @@ def finish_external_run(*, run: Run, text: str) -> None:
                     "for": member_card(locked.member),
                 },
             )
-        finish_run(run=locked, outcome=Run.Outcome.COMPLETED)
+        if failed:
+            finish_run(
+                run=locked,
+                outcome=Run.Outcome.FAILED,
+                explanation="Its runtime says that it failed.",
+            )
+        else:
+            finish_run(run=locked, outcome=Run.Outcome.COMPLETED)
 
 
 def _hash(token: str) -> str:

@@ -21,7 +21,7 @@ from apps.domain.pinning import refusal_of
 from apps.domain.tooling import DEFAULT_ARGUMENT_CAP, Outcome, Reason
 from apps.grants.policy import DeploymentPolicy, deployment_policy
 from apps.rooms.services import publish_event
-from apps.runs.bodies import arguments_of, pack
+from apps.runs.bodies import arguments_of, pack, proposed_arguments
 from apps.runs.models import Call, Run
 from apps.runs.services import actor_of, agent_card, keep_call
 from apps.tools.catalog import resolve_tool
@@ -94,6 +94,7 @@ def draft_call(
             else digest_bytes(proposal.arguments_text.encode("utf-8", "replace"))
         ),
         descriptor_digest=tool.digest if tool is not None else "",
+        pinned=sorted(tool.pins.names) if tool is not None and fault is None else [],
     )
     return Draft(call, tool, fault)
 
@@ -174,5 +175,5 @@ def _is_same(known: Call, draft: Draft) -> bool:
     if draft.tool is None or draft.tool.digest == known.descriptor_digest:
         return False
     # What is pinned has changed since it was stored: what was proposed must still all be in it.
-    proposed = draft.tool.pins.without(arguments_of(drafted))
+    proposed = proposed_arguments(drafted, arguments_of(drafted))
     return proposed.items() <= arguments_of(known).items()

@@ -119,10 +119,11 @@ def _numbered(text: str) -> str:
 _MARK = re.compile("%%|%s")
 
 
-def run(statement: str, values: Sequence[Any]) -> list[Any]:
+def run(statement: str, values: Sequence[Any], *, then_commit: bool = False) -> list[Any]:
     """Run one statement whose plan the server keeps, and return its rows.
 
-    It names its values as the server does: $1, $2 and so on.
+    It names its values as the server does: $1, $2 and so on. As the very last statement of a
+    transaction it may take the commit along: what it locks is then held for no round trip more.
     """
     current = connections[DEFAULT_DB_ALIAS]
     current.ensure_connection()
@@ -136,8 +137,25 @@ def run(statement: str, values: Sequence[Any]) -> list[Any]:
     )
     with current.make_cursor(bare) as cursor:
         with told:
-            cursor.execute(statement, values)
+            if then_commit and is_outermost():
+                with current.wrap_database_errors, current.connection.pipeline():
+                    cursor.execute(statement, values)
+                    # Django commits once more when its block ends, which then does nothing.
+                    current.connection.commit()
+            else:
+                cursor.execute(statement, values)
         return cursor.fetchall() if bare.pgresult.nfields else []
+
+
+def is_outermost() -> bool:
+    """Tell whether the innermost open block is the whole transaction, which may be committed."""
+    current = connections[DEFAULT_DB_ALIAS]
+    return bool(
+        current.in_atomic_block
+        and current.commit_on_exit
+        and not current.savepoint_ids
+        and not current.needs_rollback
+    )
 
 
 def insert(row: Model) -> None:

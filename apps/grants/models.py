@@ -81,6 +81,8 @@ class PolicyNode(Stamped):
 
     class Meta:
         ordering = ["family", "surface", "endpoint"]
+        verbose_name = "node of the tool policy"
+        verbose_name_plural = "tool policy"
         default_permissions = ("view",)
         permissions = [("manage_policy", "Change the tool policy and pinned arguments")]
         constraints = [

@@ -8,9 +8,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
+from psycopg.errors import NotNullViolation
 from psycopg.types.json import Jsonb
 
 from apps.accounts.models import User
@@ -148,8 +149,8 @@ def room_last() -> Iterator[None]:
             yield
         finally:
             _held_back.reset(token)
-        if outer is None:
-            append_events(events)
+        if outer is None and events:
+            _append_all(events, then_commit=True)
     if outer is not None:
         outer.extend(events)
 
@@ -177,14 +178,18 @@ def append_events(events: Sequence[Event]) -> int:
     Positions come from the room's own row, which stays locked until commit. A sequence would let
     a reader pass a position whose transaction commits later, and miss that event for good.
     """
+    # Position and event become visible together, also where the caller opened no transaction.
+    with transaction.atomic(savepoint=False):
+        return _append_all(events)
+
+
+def _append_all(events: Sequence[Event], *, then_commit: bool = False) -> int:
     by_room: dict[Any, list[Event]] = {}
     for event in events:
         by_room.setdefault(event.room_id, []).append(event)
     last = 0
-    # Position and event become visible together, also where the caller opened no transaction.
-    with transaction.atomic(savepoint=False):
-        for room_id, theirs in by_room.items():
-            last = _append(room_id, theirs)
+    for left, (room_id, theirs) in zip(reversed(range(len(by_room))), by_room.items(), strict=True):
+        last = _append(room_id, theirs, then_commit=then_commit and not left)
     return last
 
 
@@ -196,8 +201,9 @@ WITH moved AS (
     RETURNING id, position, roster_revision
 ), written AS (
     INSERT INTO rooms_roomevent (room_id, position, kind, actor, data)
-    SELECT moved.id, moved.position - $2 + event.place, event.kind, event.actor, event.data
-    FROM moved, ROWS FROM (
+    -- Without a room there is no position, and the statement fails before anything is committed.
+    SELECT $1, (SELECT position FROM moved) - $2 + event.place, event.kind, event.actor, event.data
+    FROM ROWS FROM (
         jsonb_to_recordset($3) AS (kind text, actor text, data jsonb)
     ) WITH ORDINALITY AS event (kind, actor, data, place)
 )
@@ -205,12 +211,16 @@ SELECT position, roster_revision FROM moved
 """
 
 
-def _append(room_id: Any, events: list[Event]) -> int:
+def _append(room_id: Any, events: list[Event], *, then_commit: bool) -> int:
     written = [{"kind": e.kind, "actor": e.actor, "data": e.data} for e in events]
-    rows = run(_APPEND, [room_id, len(events), Jsonb(written)])
-    if not rows:
-        raise NotFound("There is no such room.")
-    position, revision = rows[0]
+    try:
+        [(position, revision)] = run(
+            _APPEND, [room_id, len(events), Jsonb(written)], then_commit=then_commit
+        )
+    except IntegrityError as broken:
+        if isinstance(broken.__cause__, NotNullViolation):
+            raise NotFound("There is no such room.") from broken
+        raise
     relay.ring_room(room_id=str(room_id), position=position, roster_revision=revision)
     return int(position)
 

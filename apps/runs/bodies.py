@@ -51,8 +51,18 @@ class CallBodies:
     projection: dict[str, Any]
 
 
+def proposed_arguments(call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return a call's arguments as they were proposed: without what the deployment set."""
+    if not call.pinned:
+        return arguments
+    return {name: value for name, value in arguments.items() if name not in call.pinned}
+
+
 def call_bodies(calls: Iterable[Call], *, arguments: bool = True) -> dict[Any, CallBodies]:
-    """Return the bodies of many calls by id, with one query for all large ones."""
+    """Return the bodies of many calls by id, with one query for all large ones.
+
+    They are read to a model, so of the arguments only what was proposed is among them.
+    """
     rows = list(calls)
     digests = [row.projection_blob for row in rows]
     digests += [row.arguments_blob for row in rows] if arguments else []
@@ -63,7 +73,7 @@ def call_bodies(calls: Iterable[Call], *, arguments: bool = True) -> dict[Any, C
 
     return {
         row.pk: CallBodies(
-            body(row.arguments, row.arguments_blob) if arguments else {},
+            proposed_arguments(row, body(row.arguments, row.arguments_blob)) if arguments else {},
             body(row.projection, row.projection_blob),
         )
         for row in rows

@@ -218,6 +218,8 @@ class Call(Stamped):
     arguments_blob = models.CharField(max_length=71, blank=True)
     arguments_digest = models.CharField(max_length=71)
     descriptor_digest = models.CharField(max_length=71, blank=True)
+    # The arguments that the deployment set and no model is told of.
+    pinned = models.JSONField(default=list, blank=True)
 
     state = models.CharField(
         max_length=12,

@@ -85,7 +85,8 @@ def known_tool(name: str, agent: Agent, policy: DeploymentPolicy) -> tuple[Tool,
     if held := resolve_tool(name, agent, policy):
         return held, True
     row = active_package_tools().filter(name=name).first()
-    return None if row is None else (pinned(as_tool(row), policy), False)
+    tool = None if row is None else as_tool(row)
+    return None if tool is None else (pinned(tool, policy), False)
 
 
 def pinned(tool: Tool, policy: DeploymentPolicy) -> Tool:

@@ -50,8 +50,8 @@ def specification_at(path: Path) -> Specification | None:
         .filter(version_id=F("version__package__active_version_id"))
         .first()
     )
-    spec = None if row is None else as_tool(row).spec
-    return spec if spec is not None and path_of(spec) == path else None
+    tool = None if row is None else as_tool(row)
+    return tool.spec if tool is not None and path_of(tool.spec) == path else None
 
 
 def _own(spec: Specification) -> Endpoint:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import uuid
+from dataclasses import dataclass, field
 from typing import Any
 
+import structlog
 from django.db import connection
 
 from apps.core.correlation import current_correlation_id
-from apps.domain.manifests import parse_manifest
-from apps.domain.tooling import Reason, Specification, ToolFailure, ToolOk
+from apps.domain.manifests import BadManifest, Manifest, parse_manifest
+from apps.domain.tooling import BadSpecification, Reason, Specification, ToolFailure, ToolOk
 from apps.domain.tooling.features import Feature
 from apps.grants.selectors import granted_package_tools
 from apps.packages.errors import TreeMismatch
@@ -19,6 +21,8 @@ from apps.packages.selectors import load_tree
 from apps.sandbox.client import Limits
 from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
 from apps.tools.contract import CallContext, Handler, Tool
+
+log = structlog.get_logger(__name__)
 
 _REASONS = {
     ReplyKind.RAISED: Reason.COMMAND_FAILED,
@@ -38,7 +42,8 @@ _REASONS = {
 
 def packaged_tools(agent_id: uuid.UUID) -> dict[str, Tool]:
     """Return the package tools that an agent holds now, by the names that models use."""
-    return {row.name: as_tool(row) for row in granted_package_tools(agent_id)}
+    tools = ((row.name, as_tool(row)) for row in granted_package_tools(agent_id))
+    return {name: tool for name, tool in tools if tool is not None}
 
 
 def packaged_tool(agent_id: uuid.UUID, name: str) -> Tool | None:
@@ -47,25 +52,39 @@ def packaged_tool(agent_id: uuid.UUID, name: str) -> Tool | None:
     return None if row is None else as_tool(row)
 
 
-def as_tool(row: PackageTool) -> Tool:
-    """Turn an admitted tool into something that the boundary can judge and carry out."""
-    return Tool(
-        spec=_specification(row.version_id, row.name),
-        handler=_handler(row),
-        feature=Feature.PACKAGES,
-    )
+def as_tool(row: PackageTool) -> Tool | None:
+    """Turn an admitted tool into something that the boundary can judge and carry out.
+
+    What was admitted under older rules and does not hold under these is no tool; others still are.
+    """
+    try:
+        spec = _specification(_Admitted(row.version_id, row.version), row.name)
+    except (BadManifest, BadSpecification, LookupError) as broken:
+        log.error("package_tool_unreadable", tool=row.name, error=str(broken)[:200])
+        return None
+    return Tool(spec=spec, handler=_handler(row), feature=Feature.PACKAGES)
 
 
-@functools.lru_cache(maxsize=512)
-def _specification(version_id: uuid.UUID, name: str) -> Specification:
-    # An admitted version never changes, so its specifications are made once per process.
-    manifest = parse_manifest(
-        PackageVersion.objects.values_list("manifest", flat=True).get(pk=version_id)
-    )
+@dataclass(frozen=True, slots=True)
+class _Admitted:
+    """A version with its manifest; two of one id are one, since no version ever changes."""
+
+    version_id: uuid.UUID
+    version: PackageVersion = field(compare=False)
+
+
+@functools.lru_cache(maxsize=4096)
+def _specification(admitted: _Admitted, name: str) -> Specification:
+    manifest = _manifest(admitted)
     tool = manifest.tool(name)
     if tool is None:
         raise LookupError(f"The admitted manifest of {manifest.ref} has no tool {name}.")
     return tool.specification()
+
+
+@functools.lru_cache(maxsize=512)
+def _manifest(admitted: _Admitted) -> Manifest:
+    return parse_manifest(admitted.version.manifest)
 
 
 def _handler(row: PackageTool) -> Handler:

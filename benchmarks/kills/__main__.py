@@ -166,14 +166,15 @@ class Mortal:
         return [story for lane in self._lanes for story in lane.stories]
 
     def _kill(self, trap: Trap) -> None:
-        victim = trap.process if trap.victim == SELF else trap.victim
-        old = self._pid(victim)
+        names = self._names()
         self._traps.set(trap)
         if not _until(lambda: self._traps.sprung(trap), COME_SECONDS) and self._traps.take_away(
             trap
         ):
             self.missed.append(trap)
             return
+        old = self._traps.victim(trap)
+        victim = names.get(old, trap.process if trap.victim == SELF else trap.victim)
         if not _until(lambda: self._back(victim, old), BACK_SECONDS):
             raise BenchmarkFailed(f"{victim} did not come back:\n{self.stack.said()}")
         self.died.append(trap)
@@ -187,6 +188,10 @@ class Mortal:
         if name == "postgres":
             return _answers(self.stack.environment["DATABASE_URL"])
         return True
+
+    def _names(self) -> dict[int, str]:
+        children = self.stack.running["children"]
+        return {int(child["pid"]): name for name, child in children.items()}
 
     def _pid(self, name: str) -> int:
         return int(self.stack.running["children"][name]["pid"])

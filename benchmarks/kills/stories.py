@@ -167,11 +167,9 @@ class Lane(threading.Thread):
         if status != 201:
             raise BenchmarkFailed(f"opening a run was answered with {status}")
         story.accepted, story.run = True, run["run"]
-        if not run["token"]:
-            # The first answer got lost, and its token with it: the run is stopped, and that is all.
-            self._client.ask("POST", f"runs/{story.run}/stop", self._member, {})
-            return
-        token = f"Run {run['token']}"
+        # Where the first answer got lost, so did its token; another one takes its place.
+        text = run["token"] or self._new_token(story)
+        token = f"Run {text}"
         for number, (name, arguments) in enumerate(_calls(story.mark)):
             body = {"name": name, "arguments": arguments, "proposal_id": f"{number}"}
             status, call = self._client.ask("POST", "callback/calls", token, body)
@@ -183,6 +181,12 @@ class Lane(threading.Thread):
         # A second finish meets a token that the first one ended.
         if status not in (200, 401):
             raise BenchmarkFailed(f"finish was answered with {status} {said}")
+
+    def _new_token(self, story: Story) -> str:
+        status, renewed = self._client.ask("POST", f"runs/{story.run}/token", self._member, {})
+        if status != 201:
+            raise BenchmarkFailed(f"a new token was answered with {status}")
+        return str(renewed["token"])
 
     def _until_settled(self, call: dict[str, Any], token: str) -> dict[str, Any]:
         until = time.monotonic() + PATIENCE

@@ -98,7 +98,12 @@ class Traps:
 
     def sprung(self, trap: Trap) -> bool:
         """Whether somebody died of it."""
-        return self._sprung(trap).exists()
+        # Written last, right before the blow.
+        return self._victim(trap).exists()
+
+    def victim(self, trap: Trap) -> int:
+        """The process id of who died of it; a web server may be one of several."""
+        return int(self._victim(trap).read_text())
 
     def take_away(self, trap: Trap) -> bool:
         """Take a trap away that nobody came to; False says that somebody just did."""
@@ -119,13 +124,18 @@ class Traps:
                 place.rename(self._sprung(trap))
             except FileNotFoundError:
                 continue
-            if trap.victim == SELF:
-                os.kill(os.getpid(), signal.SIGKILL)
             running = json.loads((self._folder.parent / "running.json").read_text())
-            os.kill(running["children"][trap.victim]["pid"], signal.SIGKILL)
+            pid = os.getpid()
+            if trap.victim != SELF:
+                pid = running["children"][trap.victim]["pid"]
+            self._victim(trap).write_text(str(pid))
+            os.kill(pid, signal.SIGKILL)
 
     def _open(self, trap: Trap) -> Path:
         return self._folder / f"{trap.number}.{trap.process}.open"
+
+    def _victim(self, trap: Trap) -> Path:
+        return self._folder / f"{trap.number}.victim"
 
     def _sprung(self, trap: Trap) -> Path:
         return self._folder / f"{trap.number}.sprung"

@@ -35,6 +35,7 @@ OTHER_PATHS: list[tuple[str, str, Any]] = [
     ("get", "runs/{run}", None),
     ("get", "runs/{run}/calls", None),
     ("post", "runs/{run}/stop", {}),
+    ("post", "runs/{run}/token", {}),
     ("get", "calls/{call}", None),
     ("get", "approvals/{approval}", None),
     ("post", "approvals/{approval}/approve", {"arguments_digest": DIGEST}),

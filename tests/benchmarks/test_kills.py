@@ -40,6 +40,7 @@ def test_a_trap_kills_whoever_comes_first_and_nobody_after(
         traps.spring("web", "judged")
     assert killed == [(7, signal.SIGKILL)]
     assert traps.sprung(trap)
+    assert traps.victim(trap) == 7
     assert not traps.take_away(trap)
 
 

@@ -15,6 +15,7 @@ from django.test import AsyncClient, Client
 from apps.accounts.models import User
 from apps.approvals.models import ApprovalRequest
 from apps.artifacts.models import Artifact
+from apps.audit.models import AuditRow
 from apps.boundary import external, pipeline
 from apps.boundary.lost import end_lost_run, lost_runs
 from apps.boundary.services import decide_approval, stop_run
@@ -23,12 +24,13 @@ from apps.rooms.models import Room, RoomEvent
 from apps.runs.models import Call, Run
 from tests.factories.asgi import through_server
 from tests.factories.effects import Letters, offer, outside_tool
-from tests.factories.rooms import make_agent, make_member, make_room
+from tests.factories.rooms import make_agent, make_member, make_room, make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 NOTE = {"title": "A note", "kind": "markdown", "body": "# Hello"}
 PAST = "2020-01-01T00:00Z"
+JSON = "application/json"
 
 
 @pytest.fixture
@@ -263,3 +265,49 @@ def test_two_that_open_runs_together_do_not_pass_the_bound(
     for thread in threads:
         thread.join()
     assert sorted(codes) == ["conflict"] * 4 + ["opened"] * 2
+
+
+def test_a_lost_token_is_replaced_and_opens_nothing_any_more(
+    runtime: Runtime, member: User
+) -> None:
+    old = runtime.token
+    client = Client()
+    client.force_login(member)
+    answer = client.post(f"/api/v1/runs/{runtime.run.pk}/token", {}, content_type=JSON)
+    assert answer.status_code == 201, answer.content
+    assert answer.json()["expires_at"] == runtime.opened["expires_at"]
+    assert runtime.send("GET", "run")[0] == 401
+    runtime.token = answer.json()["token"]
+    assert runtime.send("GET", "run")[0] == 200
+    row = AuditRow.objects.get(action="run.token_renewed")
+    assert (row.actor, row.subject) == (member.key, runtime.run.key)
+    assert runtime.token not in str(row.detail)
+    assert old != runtime.token
+
+
+def test_only_the_member_for_whom_a_run_works_gets_its_token(runtime: Runtime) -> None:
+    guest = Client()
+    guest.force_login(User.objects.get(username="tomas"))
+    answer = guest.post(f"/api/v1/runs/{runtime.run.pk}/token", {}, content_type=JSON)
+    assert answer.status_code == 403
+    assert runtime.send("GET", "run")[0] == 200
+
+
+def test_a_run_that_has_ended_or_is_our_own_has_no_token(
+    runtime: Runtime, room: Room, member: User
+) -> None:
+    ours = make_run(room, runtime.run.agent, member)
+    runtime.send("POST", "finish", {"text": ""})
+    client = Client()
+    client.force_login(member)
+    for run, code in ((runtime.run, "run_over"), (ours, "conflict")):
+        answer = client.post(f"/api/v1/runs/{run.pk}/token", {}, content_type=JSON)
+        assert (answer.status_code, answer.json()["code"]) == (409, code)
+
+
+def test_a_runtime_may_say_that_it_failed(runtime: Runtime) -> None:
+    assert runtime.send("POST", "finish", {"text": "I gave up.", "outcome": "stopped"})[0] == 422
+    assert runtime.send("POST", "finish", {"text": "I gave up.", "outcome": "failed"})[0] == 200
+    runtime.run.refresh_from_db()
+    assert (runtime.run.state, runtime.run.outcome) == ("finished", "failed")
+    assert runtime.run.explanation == "Its runtime says that it failed."

@@ -47,7 +47,7 @@ def run(
 
 
 def settled_under(call: Call) -> str:
-    return AuditRow.objects.get(action="call.settled", subject=call.key).correlation_id
+    return AuditRow.objects.get(subject=call.key, outcome="ok").correlation_id
 
 
 def test_a_worker_goes_on_under_the_id_of_the_run(run: Run, member: User, heard: list[str]) -> None:

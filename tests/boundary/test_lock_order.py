@@ -19,6 +19,7 @@ from apps.agents.models import Agent
 from apps.approvals.models import ApprovalRequest
 from apps.artifacts.models import Artifact
 from apps.boundary import external, pipeline
+from apps.boundary.edits import edit_approval
 from apps.boundary.external import call_tool, finish_external_run, open_external_run
 from apps.boundary.services import decide_approval, stop_run
 from apps.rooms.models import Room
@@ -121,6 +122,19 @@ def test_decisions_and_what_follows(outside: Run, member: User, approve: bool) -
         )
         pipeline.execute_waiting(call_id=asked.call_id, executor="worker")
         stop_run(run_id=outside.pk, member=member)
+
+
+def test_edits_and_what_follows(outside: Run, member: User) -> None:
+    call(outside, "send_letter", {"to": "anna"})
+    asked = ApprovalRequest.objects.get()
+    with room_comes_last():
+        edited = edit_approval(
+            approval_id=asked.pk,
+            member=member,
+            arguments_digest=asked.arguments_digest,
+            arguments={"to": LONG},
+        )
+        pipeline.execute_waiting(call_id=edited.call.pk, executor="worker")
 
 
 def test_turns_of_our_own(room: Room, member: User, settings: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -40,10 +41,12 @@ from apps.rooms.models import Room
 from apps.rooms.services import invite, remove_participant
 from apps.runs.bodies import arguments_of, projection_of
 from apps.runs.claims import fenced, lock_call
-from apps.runs.models import Run
+from apps.runs.models import JournalEntry, Run
+from apps.runs.services import append_journal
 from apps.tools.catalog import freeze
 from apps.tools.contract import CallContext, Tool
 from apps.tools.registry import BUILTIN_TOOLS
+from apps.turns.context import read_conversation
 from tests.factories.effects import Letters, offer, outside_tool
 from tests.factories.rooms import claimed_run, crossed, make_room, proposed
 
@@ -245,8 +248,8 @@ def test_a_choice_is_frozen_into_a_run_and_never_widens_it(
 @pytest.mark.parametrize(
     ("narrower", "rule"),
     [
-        ({"ceiling": ["docs.read"]}, "run_ceiling_covers"),
-        ({"ceiling": []}, "run_ceiling_covers"),
+        ({"ceiling": ["docs.read"]}, "agent_ceiling_covers"),
+        ({"ceiling": []}, "agent_ceiling_covers"),
         ({"selection": ["search_about"]}, "run_selection_holds"),
         ({"selection": []}, "run_selection_holds"),
         ({"selection": "everything"}, "run_selection_holds"),
@@ -375,3 +378,25 @@ def test_a_tool_of_no_class_is_neither_offered_nor_called(
     offer(monkeypatch, Tool(spec, lambda arguments, context: ToolOk({})))
     assert "guess" not in refrozen(run)
     assert ended(crossed(run, "guess", {}))[0] == "refused"
+
+
+def test_a_model_is_never_told_what_is_pinned_also_not_of_its_own_calls(
+    run: Run, ines: User
+) -> None:
+    pin_arguments(actor=ines, spec=CREATE, values={"kind": "markdown"})
+    run.save(update_fields=freeze(run))
+    call = crossed(run, CREATE.name, {"title": "A note", "body": "# Hello"}).call
+    assert call.pinned == ["kind"]
+    append_journal(
+        run=run,
+        kind=JournalEntry.Kind.ASSISTANT,
+        body={"text": "", "calls": [{"id": "one", "name": CREATE.name}]},
+    )
+    told = [
+        message["tool_calls"][0]["function"]["arguments"]
+        for message in read_conversation(run).messages()
+        if "tool_calls" in message
+    ]
+    assert [json.loads(text) for text in told] == [{"title": "A note", "body": "# Hello"}]
+    # What was done is kept whole, for the member and for the record.
+    assert arguments_of(call)["kind"] == "markdown"

@@ -48,6 +48,7 @@ def put(run: Run, runtime: str, state: str, call: str, clock: str) -> None:
     if call in ("allowed", "allowed late"):
         ApprovalRequest.objects.update(state="approved")
         Receipt.objects.create(
+            run=run,
             request=request, call_id=request.call_id, actor=run.member, tool=request.tool,
             arguments_digest=request.arguments_digest,
             descriptor_digest=request.descriptor_digest,

@@ -73,6 +73,7 @@ def world(db: None) -> dict[str, Any]:
     Receipt.objects.create(
         request=approval,
         call=call,
+        run=run,
         actor=mara,
         tool=call.tool,
         arguments_digest=call.arguments_digest,

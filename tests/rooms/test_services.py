@@ -204,6 +204,55 @@ def test_events_of_several_rooms_keep_their_order_in_each(room: Room, owner: Use
 
 
 @pytest.mark.django_db(transaction=True)
+def test_the_last_events_take_the_commit_along(transactional_db: None) -> None:
+    owner = User.objects.create_user("mira", password="x")
+    room = create_room(creator=owner, name="Launch")
+    after: list[int] = []
+    with room_last():
+        publish_event(room_id=room.pk, kind="message.posted", actor=owner, data={"n": 1})
+        transaction.on_commit(lambda: after.append(RoomEvent.objects.filter(room=room).count()))
+    assert after == [2]
+    assert connection.get_autocommit()
+    room.refresh_from_db()
+    assert room.position == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_events_inside_a_larger_transaction_commit_with_it_alone(transactional_db: None) -> None:
+    owner = User.objects.create_user("mira", password="x")
+    room = create_room(creator=owner, name="Launch")
+    with pytest.raises(LookupError), transaction.atomic():
+        with room_last():
+            publish_event(room_id=room.pk, kind="message.posted", actor=owner, data={})
+        raise LookupError
+    room.refresh_from_db()
+    assert room.position == RoomEvent.objects.filter(room=room).count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_events_of_no_room_take_everything_back(transactional_db: None) -> None:
+    owner = User.objects.create_user("mira", password="x")
+    with pytest.raises(NotFound), room_last():
+        User.objects.filter(pk=owner.pk).update(display_name="Changed")
+        publish_event(room_id=uuid.uuid4(), kind="message.posted", actor=owner, data={})
+    owner.refresh_from_db()
+    assert owner.display_name == ""
+
+
+@pytest.mark.django_db(transaction=True)
+def test_last_events_that_cannot_be_written_take_everything_back(transactional_db: None) -> None:
+    owner = User.objects.create_user("mira", password="x")
+    room = create_room(creator=owner, name="Launch")
+    with pytest.raises(DataError), room_last():
+        Room.objects.filter(pk=room.pk).update(name="Changed")
+        publish_event(room_id=room.pk, kind="x" * 41, actor=owner, data={})
+    room.refresh_from_db()
+    assert (room.name, room.position) == ("Launch", 1)
+    # The connection is as good as before.
+    publish_event(room_id=room.pk, kind="message.posted", actor=owner, data={})
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_position_is_never_seen_without_its_event(transactional_db: None) -> None:
     owner = User.objects.create_user("mira", password="x")
     room = create_room(creator=owner, name="Launch")

@@ -73,6 +73,10 @@ class LastWordShape(StrictSerializer):
     """The runtime's last word."""
 
     text = TextField(max_length=20_000, allow_blank=True)
+    outcome = ChoiceField(
+        choices=[Run.Outcome.COMPLETED.value, Run.Outcome.FAILED.value],
+        default=Run.Outcome.COMPLETED.value,
+    )
 
 
 class RunThrottle(BaseThrottle):
@@ -168,7 +172,9 @@ class FinishView(RunView):
     @extend_schema(request=LastWordShape, responses={200: NothingSerializer})
     def post(self, request: Request) -> Response:
         """End the run with its last word; its token dies with it."""
-        finish_external_run(run=self.run, text=self.body(LastWordShape)["text"])
+        said = self.body(LastWordShape)
+        failed = said["outcome"] == Run.Outcome.FAILED.value
+        finish_external_run(run=self.run, text=said["text"], failed=failed)
         return Response({})
 
 

@@ -76,6 +76,14 @@ class StartedRunSerializer(serializers.Serializer):
     catalog_digest = serializers.CharField(source="run.catalog_digest")
 
 
+class RunTokenSerializer(serializers.Serializer):
+    """A run's new token, shown in this answer only."""
+
+    run = serializers.UUIDField(source="run.pk")
+    token = serializers.CharField()
+    expires_at = serializers.DateTimeField()
+
+
 class NewRunSerializer(StrictSerializer):
     """Which agent the other runtime speaks for."""
 

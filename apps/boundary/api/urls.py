@@ -17,11 +17,12 @@ from apps.boundary.api.approvals import (
 from apps.boundary.api.choices import SeatToolsView
 from apps.boundary.api.explain import ExplainView
 from apps.boundary.api.pauses import PauseView
-from apps.boundary.api.views import CallView, RoomRunsView, RunCallsView, StopView
+from apps.boundary.api.views import CallView, RoomRunsView, RunCallsView, RunTokenView, StopView
 
 urlpatterns = [
     path("runs/<uuid:run_id>/calls", RunCallsView.as_view()),
     path("runs/<uuid:run_id>/stop", StopView.as_view()),
+    path("runs/<uuid:run_id>/token", RunTokenView.as_view()),
     path("rooms/<uuid:room_id>/runs", RoomRunsView.as_view()),
     path("calls/<uuid:call_id>", CallView.as_view()),
     path("approvals", ApprovalsView.as_view()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 from drf_spectacular.utils import extend_schema
+from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -14,9 +15,10 @@ from apps.boundary.api.serializers import (
     CallDetailSerializer,
     CallSerializer,
     NewRunSerializer,
+    RunTokenSerializer,
     StartedRunSerializer,
 )
-from apps.boundary.external import Opened, open_external_run
+from apps.boundary.external import Opened, open_external_run, renew_run_token
 from apps.boundary.services import stop_run
 from apps.core.api.schema import IDEMPOTENCY
 from apps.rooms.selectors import visible_room
@@ -44,6 +46,19 @@ class StopView(MemberView):
         self.body()
         stop_run(run_id=run_id, member=self.member)
         return Response(RunSerializer(visible_run(run_id=run_id, user=self.member)).data)
+
+
+class RunTokenView(MemberView):
+    """The token of a run of another runtime."""
+
+    @extend_schema(
+        operation_id="runs_renew_token", request=None, responses={201: RunTokenSerializer}
+    )
+    def post(self, request: Request, run_id: uuid.UUID) -> Response:
+        """Replace the token of the member's own run, as when the first answer was lost."""
+        self.body()
+        opened = renew_run_token(run_id=run_id, member=self.member)
+        return Response(RunTokenSerializer(opened).data, status=status.HTTP_201_CREATED)
 
 
 class RoomRunsView(MemberView):

@@ -348,6 +348,8 @@ def _check_waiting(spec: Specification) -> None:
         raise BadSpecification("parallel_safe", "What may wait for others runs on its own.")
     if spec.pauses is None:
         return
+    if spec.effect_domain is EffectDomain.OURS:
+        raise BadSpecification("pauses", "What commits with its settlement cannot wait.")
     if not spec.later:
         raise BadSpecification("pauses", "What pauses may wait for days, so it runs later.")
     if not isinstance(spec.pauses, Pauses):
