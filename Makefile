@@ -2,6 +2,8 @@
 PYTHON ?=
 export PYTHON
 python := .venv/bin/python
+# Two processes at a time, each with services of its own; a file's tests stay together.
+spread := -n 2 --dist loadfile
 beside := $(python) -m kaizen.supervisor.throwaway
 
 .PHONY: help up down demo check test lint format inventory lock venv
@@ -45,10 +47,10 @@ lint: venv
 	$(beside) --settings $(python) manage.py check --deploy --fail-level WARNING
 
 check: lint
-	$(python) -m pytest -q -m "not workers and not browser and not sandbox"
+	$(python) -m pytest -q $(spread) -m "not workers and not browser and not sandbox"
 
 test: lint
-	$(python) -m pytest
+	$(python) -m pytest $(spread)
 
 lock: venv
 	.venv/bin/uv pip compile --universal --python-version 3.11 --no-header --quiet requirements.in -o requirements.txt

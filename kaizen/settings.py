@@ -49,6 +49,7 @@ KAIZEN_CONTEXT_TOKENS = env.number("KAIZEN_CONTEXT_TOKENS", 96_000, least=2_000)
 KAIZEN_TURN_INACTIVITY_S = env.number("KAIZEN_TURN_INACTIVITY_S", 180, least=5)
 KAIZEN_TURN_BUDGET_S = env.number("KAIZEN_TURN_BUDGET_S", 3_600, least=10)
 KAIZEN_PROMPT_PROFILE = env.choice("KAIZEN_PROMPT_PROFILE", ("full", "brief"))
+KAIZEN_DB_POOL = env.number("KAIZEN_DB_POOL", 8, least=1)
 AGENT_LOOP_MAX_PARALLEL_TOOLS = env.number("AGENT_LOOP_MAX_PARALLEL_TOOLS", 1, least=1)
 
 # --- what may be measured from outside; without a token only administrators see it
@@ -125,11 +126,7 @@ TEMPLATES = [
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- stores
-DATABASES = {
-    "default": database(
-        env.text("DATABASE_URL"), pool_size=env.number("KAIZEN_DB_POOL", 8, least=1)
-    )
-}
+DATABASES = {"default": database(env.text("DATABASE_URL"), pool_size=KAIZEN_DB_POOL)}
 REDIS_URL = redis_url(env.text("REDIS_URL"))
 CACHES = {
     "default": {

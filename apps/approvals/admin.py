@@ -67,14 +67,7 @@ class ApprovalRequestAdmin(SheetAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """List questions with whom they were put to."""
-        return ApprovalRequest.objects.select_related(
-            "decider",
-            "decided_by",
-            "call__run__agent",
-            "call__run__member",
-            "replaces",
-            "replaced_by",
-        ).defer("call__arguments", "call__projection", "call__run__catalog")
+        return ApprovalRequest.objects.select_related("decider")
 
     @display(description="Asked")
     def asked(self, row: Any) -> str:
@@ -88,6 +81,19 @@ class ApprovalRequestAdmin(SheetAdmin):
 
     def sheet(self, request: HttpRequest, obj: Any) -> Sheet:
         """Show a question, its decision and its receipt."""
+        # Read again, with what only this page shows: joined to all of it, the list would be slow.
+        obj = (
+            ApprovalRequest.objects.select_related(
+                "decider",
+                "decided_by",
+                "call__run__agent",
+                "call__run__member",
+                "replaces",
+                "replaced_by",
+            )
+            .defer("call__arguments", "call__projection", "call__run__catalog")
+            .get(pk=obj.pk)
+        )
         receipt = Receipt.objects.filter(request=obj).first()
         return Sheet(
             title=f"{obj.tool}, asked of {obj.decider.name}",

@@ -70,10 +70,14 @@ def seats_of(room: Room) -> QuerySet[Seat]:
 
 
 def ceiling_of(run: Run) -> frozenset[Any]:
-    """Return what a run may use at most, now: its agent's ceiling, within those above it."""
+    """Return what a run may use at most, now: its agents' ceilings, and what it was given."""
+    ceiling = agents_ceiling(run)
+    return ceiling if run.ceiling is None else ceiling & frozenset(run.ceiling)
+
+
+def agents_ceiling(run: Run) -> frozenset[Any]:
+    """Return the ceiling of a run's agent as it is now, within those of the agents above it."""
     ceiling = frozenset(run.agent.ceiling)
-    if run.ceiling is not None:
-        ceiling &= frozenset(run.ceiling)
     parent_id = run.parent_id
     while parent_id is not None:
         # An ancestor that was narrowed since narrows whoever works for it.

@@ -20,7 +20,7 @@ from apps.grants.selectors import choice_of, narrowing
 from apps.packages.selectors import active_package_tools
 from apps.rooms.models import Participant
 from apps.runs.models import Run
-from apps.runs.selectors import ceiling_of
+from apps.runs.selectors import agents_ceiling
 from apps.tools.contract import Tool
 from apps.tools.packaged import as_tool, packaged_tool, packaged_tools
 from apps.tools.registry import BUILTIN_TOOLS
@@ -127,7 +127,7 @@ def _facts(run: Run, policy: DeploymentPolicy) -> Facts:
         member_may_take_part=None,
         member_permissions=capabilities_of(run.member),
         agent_enabled=run.agent.enabled,
-        agent_ceiling=ceiling_of(run),
+        agent_ceiling=agents_ceiling(run),
         granted_tools=frozenset(),
         in_catalog=None,
         descriptor_digest_catalog=None,

@@ -72,11 +72,20 @@ def _ends_here(grip: Grip, run: Run) -> bool:
 
 def _next_batch(run: Run, proposed: Sequence[Call]) -> Sequence[Call]:
     """Return the call that crosses next, or the reads that may cross beside each other."""
-    most = min(settings.AGENT_LOOP_MAX_PARALLEL_TOOLS, MOST_TOGETHER)
+    most = most_together(settings.AGENT_LOOP_MAX_PARALLEL_TOOLS, pool=settings.KAIZEN_DB_POOL)
     if most < 2 or not run.agent.parallel_tool_calls:
         return proposed[:1]
     safe = {name for name, spec in known_specs(run.agent).items() if _is_safe_beside(spec)}
     return list(takewhile(lambda call: call.tool in safe, proposed))[:most] or proposed[:1]
+
+
+def most_together(allowed: int, *, pool: int) -> int:
+    """Return how many reads may run beside each other.
+
+    Each holds a connection until it has ended, and whoever renews its hold needs one besides: so
+    reads never take more than half of what the process has.
+    """
+    return max(1, min(allowed, MOST_TOGETHER, pool // 2))
 
 
 def _is_safe_beside(spec: Specification) -> bool:

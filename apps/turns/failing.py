@@ -24,7 +24,7 @@ from apps.turns.context import read_conversation
 from apps.turns.grip import Grip
 from apps.turns.plan import Plan, wrote_before
 from apps.turns.provider import ProviderFailed
-from apps.turns.record import attempts_of
+from apps.turns.record import attempts_for
 from apps.turns.storing import MAX_MESSAGE, say, store
 
 log = structlog.get_logger(__name__)
@@ -80,7 +80,7 @@ def _keep(run: Run, text: str) -> None:
     text = text[:MAX_MESSAGE].strip()
     if not text:
         return
-    said = ground(text, attempts_of(run), wrote_before=wrote_before(run)).text
+    said = ground(text, attempts_for(run), wrote_before=wrote_before(run)).text
     append_journal(
         run=run,
         kind=JournalEntry.Kind.ASSISTANT,

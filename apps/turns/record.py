@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from django.db.models import Q, QuerySet
+
 from apps.domain.attempts import Attempt
 from apps.domain.tooling import CallState, Outcome
 from apps.runs.bodies import call_bodies
 from apps.runs.models import Call, Run
+from apps.tools.builtin.agents import MAX_DEPTH
 from apps.tools.catalog import known_specs
 
 DISCOVERY = "discovery"
@@ -14,11 +17,22 @@ DISCOVERY = "discovery"
 
 def attempts_of(run: Run) -> list[Attempt]:
     """Return the settled calls of a run, in the order of its answers."""
-    calls = list(
-        Call.objects.filter(run=run, state=CallState.SETTLED.value)
-        .defer("arguments")
-        .order_by("step", "place")
-    )
+    calls = Call.objects.filter(run=run).order_by("step", "place")
+    return _attempts(run, calls)
+
+
+def attempts_for(run: Run) -> list[Attempt]:
+    """Return the settled calls of a run and of all that worked for it, in the order of time."""
+    line = Q(run=run)
+    above = "run"
+    for _ in range(MAX_DEPTH):
+        above += "__parent"
+        line |= Q(**{above: run})
+    return _attempts(run, Call.objects.filter(line).order_by("created_at"))
+
+
+def _attempts(run: Run, rows: QuerySet[Call]) -> list[Attempt]:
+    calls = list(rows.filter(state=CallState.SETTLED.value).defer("arguments"))
     projections = call_bodies(calls, arguments=False)
     specs = known_specs(run.agent) if calls else {}
     searching = {name for name, spec in specs.items() if spec.surface == DISCOVERY}

@@ -23,7 +23,7 @@ from apps.runs.services import (
 from apps.turns.answer import Answer
 from apps.turns.grip import Grip
 from apps.turns.plan import Plan, wrote_before
-from apps.turns.record import attempts_of
+from apps.turns.record import attempts_for, attempts_of
 from apps.turns.steering import admit_steering
 
 MAX_MESSAGE = 20_000
@@ -45,7 +45,7 @@ def store(grip: Grip, plan: Plan, answer: Answer, *, broken: bool = False) -> bo
             _note_held(run, plan, others)
         text = answer.text[:MAX_MESSAGE]
         last = not answer.proposals
-        grounded = ground(text, attempts_of(run), wrote_before=wrote_before(run)) if last else None
+        grounded = ground(text, attempts_for(run), wrote_before=wrote_before(run)) if last else None
         said = grounded.text if grounded is not None else text
         body: dict[str, Any] = {
             "text": text,

@@ -13,6 +13,8 @@ from apps.approvals.models import ApprovalRequest
 from apps.artifacts.models import Artifact
 from apps.audit.models import AuditRow
 from apps.boundary.children import calls_of_ended_children, settle_child
+from apps.boundary.crossing import Waiting
+from apps.boundary.external import call_tool, open_external_run, run_of_token
 from apps.boundary.lost import end_lost_run, lost_runs
 from apps.boundary.selectors import ready_calls
 from apps.boundary.services import stop_run
@@ -358,3 +360,48 @@ def test_a_child_has_no_more_time_than_its_parent_and_its_work_counts_for_both(
     settle_child(call_id=child.parent_call_id)
     run.refresh_from_db()
     assert run.spent_ms >= 60_000
+
+
+def test_another_runtime_lets_an_agent_help_and_waits_for_its_last_word(
+    room: Room, agent: Agent, helper: Agent, member: User, model: FakeModel
+) -> None:
+    opened = open_external_run(room_id=room.pk, member=member, agent_slug="scribe")
+    crossed_call = call_tool(
+        run=run_of_token(opened.token),
+        name="invoke_agent",
+        arguments_text=json.dumps(ASK),
+        proposal_id="one",
+    )
+    assert isinstance(crossed_call, Waiting)
+    model.says("From the helper.")
+    go_on()
+    call = Call.objects.get(run=opened.run)
+    assert call.outcome == "ok"
+    assert (projection_of(call) or {})["value"]["answer"] == "From the helper."
+
+
+def test_what_a_helper_wrote_or_could_not_is_part_of_the_record(
+    room: Room, agent: Agent, helper: Agent, member: User, model: FakeModel
+) -> None:
+    model.calls(("invoke_agent", ASK))
+    model.calls(("create_artifact", NOTE))
+    model.says("I created the artifact.")
+    model.says("I created the artifact, with help.")
+    run = make_run(room, agent, member)
+    run_turn(run_id=run.pk)
+    go_on()
+    go_on()
+    event = RoomEvent.objects.filter(kind="message.posted").last()
+    assert event is not None
+    assert event.data["text"] == "I created the artifact, with help."
+    model.calls(("invoke_agent", ASK))
+    model.calls(("create_artifact", {"title": "no body"}))
+    model.says("It did not work.")
+    model.says("I created the artifact, with help.")
+    other = make_run(room, agent, member)
+    run_turn(run_id=other.pk)
+    go_on()
+    go_on()
+    event = RoomEvent.objects.filter(kind="message.posted").last()
+    assert event is not None
+    assert "Not done: Create" in event.data["text"]

@@ -17,7 +17,7 @@ from apps.boundary.selectors import ready_calls
 from apps.domain.tooling import Effect, ToolOk
 from apps.rooms.models import Room, RoomEvent
 from apps.runs.models import Call, Run
-from apps.turns.calls import MOST_TOGETHER
+from apps.turns.calls import MOST_TOGETHER, most_together
 from apps.turns.engine import run_turn
 from tests.factories.effects import Letters, offer, outside_tool
 from tests.factories.rooms import make_run
@@ -33,7 +33,7 @@ class Meeting:
     """Reads that wait for each other: they all get through only if they run side by side."""
 
     def __init__(self, expected: int) -> None:
-        self.barrier = threading.Barrier(expected, timeout=5)
+        self.barrier = threading.Barrier(expected, timeout=60)
         self.lock = threading.Lock()
         self.at_once = self.most = 0
 
@@ -101,18 +101,29 @@ def test_by_default_or_where_it_is_switched_off_one_follows_the_other(
     assert set(Call.objects.values_list("executor", flat=True)) == {""}
 
 
-def test_never_more_than_eight_however_many_the_server_says(
+@pytest.mark.parametrize(
+    ("allowed", "pool", "together"),
+    [(1, 8, 1), (3, 8, 3), (100, 100, MOST_TOGETHER), (8, 8, 4), (8, 2, 1), (8, 1, 1)],
+)
+def test_never_more_than_eight_nor_than_half_of_the_connections(
+    allowed: int, pool: int, together: int
+) -> None:
+    assert most_together(allowed, pool=pool) == together
+
+
+def test_more_reads_than_may_run_at_once_run_in_rounds(
     room: Room, agent: Agent, member: User, model: FakeModel, settings: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     settings.AGENT_LOOP_MAX_PARALLEL_TOOLS = 100
-    meeting = Meeting(MOST_TOGETHER)
+    settings.KAIZEN_DB_POOL = 4
+    meeting = Meeting(2)
     offer(monkeypatch, stand_in("meet", meeting.meet, parallel_safe=True))
-    model.calls(*[("meet", {"place": place}) for place in range(16)])
-    model.says("Two rounds of eight.")
+    model.calls(*[("meet", {"place": place}) for place in range(6)])
+    model.says("Three rounds of two.")
     run_turn(run_id=make_run(room, agent, member).pk)
-    assert outcomes() == [("meet", "ok")] * 16
-    assert meeting.most == MOST_TOGETHER
+    assert outcomes() == [("meet", "ok")] * 6
+    assert meeting.most == 2
 
 
 def test_a_write_between_reads_is_a_barrier(

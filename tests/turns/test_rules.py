@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -29,10 +30,13 @@ from apps.rooms.models import Room, RoomEvent
 from apps.runs.bodies import projection_of
 from apps.runs.models import Call, JournalEntry, Run
 from apps.tools.contract import Tool
+from apps.tools.registry import BUILTIN_TOOLS
+from apps.turns.answer import Answer
 from apps.turns.engine import run_turn
+from apps.turns.provider import ArgumentsDelta, CallStarted
 from apps.turns.storing import MAX_HELD
 from tests.factories.effects import offer
-from tests.factories.rooms import make_run
+from tests.factories.rooms import claimed_run, make_run
 from tests.turns.fake_model import FakeModel
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -420,8 +424,6 @@ def test_a_later_turn_may_speak_of_what_an_earlier_one_made(
 
 
 def test_no_tool_sleeps_waits_polls_asks_for_consent_or_controls_the_run() -> None:
-    from apps.tools.registry import BUILTIN_TOOLS
-
     banned = {"sleep", "wait", "poll", "consent", "approve", "checkpoint", "process", "goal"}
     for name, tool in BUILTIN_TOOLS.items():
         assert not banned & set(name.split("_")), name
@@ -471,3 +473,40 @@ def test_a_long_body_that_is_refused_keeps_its_reason(
     run_turn(run_id=make_run(room, agent, member).pk)
     told = projection_of(Call.objects.get()) or {}
     assert told["reason"] == "invalid_arguments"
+
+
+# --- what the room sees of a repeat
+
+
+def test_a_write_that_was_already_made_is_not_shown_again_while_it_is_written(
+    room: Room, agent: Agent, member: User
+) -> None:
+    run = claimed_run(room, agent, member)
+    answer = Answer(
+        run=run, step=2, tools=[BUILTIN_TOOLS["create_artifact"]], made={"create_artifact": [NOTE]}
+    )
+    same, other = json.dumps(NOTE), json.dumps({**NOTE, "body": "# Hello, Anna"})
+    for index, text in enumerate((same, other)):
+        answer.hear(CallStarted(index, f"c{index}", "create_artifact"))
+        for at in range(0, len(text), 5):
+            answer.hear(ArgumentsDelta(index, text[at : at + 5]))
+            if index == 0:
+                assert answer.proposals[0].preview is None
+    assert answer.proposals[1].preview is not None
+    answer.drop()
+
+
+def test_a_call_that_takes_longer_than_the_models_silence_may_ends_nothing(
+    room: Room, agent: Agent, member: User, model: FakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(arguments: Any, context: Any) -> ToolOk:
+        time.sleep(1.5)
+        return ToolOk({})
+
+    Agent.objects.filter(pk=agent.pk).update(inactivity_s=1)
+    offer(monkeypatch, stand_in("slow", slow))
+    model.calls(("slow", {}))
+    model.says("It took a while.")
+    run = make_run(room, agent, member)
+    run_turn(run_id=run.pk)
+    assert ended(run) == ("completed", "")

@@ -371,6 +371,35 @@ def test_a_message_takes_the_place_of_the_text_that_was_seen_growing(run: Run) -
     assert final["key"] == live["key"]
 
 
+@pytest.mark.parametrize(
+    ("words", "mark"),
+    [
+        ({"broken_off": True}, "broke off"),
+        ({"goes_on": True}, "goes on below"),
+        ({"corrected": True}, "corrected this answer"),
+    ],
+)
+def test_an_answer_that_is_not_simply_one_says_so(
+    run: Run, words: dict[str, bool], mark: str
+) -> None:
+    feed = Feed()
+    started = feed("run.started", **STARTED)
+    posted = feed("message.posted", actor="agent:scribe", **agent_said("Half of it"), **words)
+    assert mark in blocks(run, hello(), started, posted)[-1]["parts"][0]["mark"]
+
+
+def test_steering_and_helping_are_told_in_the_conversation(run: Run) -> None:
+    feed = Feed()
+    messages = [
+        hello(),
+        feed("run.started", **STARTED),
+        feed("run.steered", run="run1", position=1, member=MARA),
+        feed("run.started", run="run2", parent="run1", agent=SCRIBE, member=MARA),
+    ]
+    told = [block["text"] for block in blocks(run, *messages) if block["type"] == "fact"]
+    assert told == ["Mara Lindqvist steers the work under way", "Scribe helps with this"]
+
+
 def test_a_dropped_text_leaves_nothing_behind(run: Run) -> None:
     close = {"type": "stream.close", "stream": "s", "outcome": "dropped"}
     assert after(run, hello(), opened("say"), delta("", "x"), close)["streams"] == {}

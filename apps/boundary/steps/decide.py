@@ -36,7 +36,7 @@ from apps.domain.tooling import (
 from apps.grants.selectors import narrowing
 from apps.runs.bodies import arguments_of
 from apps.runs.models import Call, Run
-from apps.runs.selectors import ceiling_of
+from apps.runs.selectors import agents_ceiling
 from apps.tools.contract import Tool
 
 _CLOSED = {
@@ -79,7 +79,7 @@ def facts_of(call: Call, tool: Tool, standing: Standing, *, held: bool = True) -
         member_may_take_part=run.member.is_active and standing.may_take_part,
         member_permissions=capabilities_of(run.member),
         agent_enabled=run.agent.enabled,
-        agent_ceiling=ceiling_of(run),
+        agent_ceiling=agents_ceiling(run),
         # Only a tool that the agent holds now resolves at all, so holding it is what resolved.
         granted_tools=frozenset({spec.name}) if held and needs_grant(spec) else frozenset(),
         in_catalog=standing.catalog_digest is not None,
