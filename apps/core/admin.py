@@ -33,7 +33,8 @@ from unfold.views import ChangeList
 class Cell:
     """One value on a page: its words, and how they are drawn.
 
-    A bar stands for a stretch of time, as start and length in hundredths of the whole.
+    A bar stands for a stretch of time, as start and length in hundredths of the whole; what was
+    only waited before it is drawn as another.
     """
 
     text: str
@@ -44,6 +45,7 @@ class Cell:
     title: str = ""
     at: datetime | None = None
     bar: tuple[float, float] | None = None
+    waited: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 
-from apps.audit.selectors import rows_of_correlation
+from apps.audit.selectors import history_of, rows_of_correlation
 from apps.core.admin import (
     Card,
     Cell,
@@ -32,8 +32,9 @@ from apps.core.admin import (
     span,
 )
 from apps.runs.models import Call, Run
-from apps.runs.timeline import AUDIT_SHOWN, OUTCOME_TONES, run_timeline
+from apps.runs.timeline import AUDIT_SHOWN, OUTCOME_TONES, run_timeline, waited_of
 
+RELATIVES_SHOWN = 20
 _RUN_TONES = {
     Run.State.QUEUED: "default",
     Run.State.RUNNING: "info",
@@ -116,17 +117,27 @@ class RunAdmin(SheetAdmin):
                     empty="Nothing happened yet.",
                 ),
                 Card(
+                    "How each call was decided",
+                    headers=("#", "Call", "Effect", "Arguments", "Rule", "Approval", "Outcome"),
+                    rows=timeline.decisions,
+                    empty="Nothing was proposed yet.",
+                ),
+                *_family(obj),
+                Card(
                     "Facts",
                     aside=True,
                     facts=[
                         Fact("Room", Cell(obj.room.name, href=path_of(obj.room))),
                         Fact("Member", person(obj.member)),
                         Fact("Agent", Cell(obj.agent.name, href=path_of(obj.agent))),
+                        Fact("Started by", Cell(obj.get_trigger_display())),
                         Fact("Runtime", Cell(obj.get_runtime_display())),
                         Fact("Started", moment(obj.created_at)),
                         Fact("Finished", moment(obj.finished_at)),
                         Fact("Outcome", Cell(obj.get_outcome_display() or "—")),
                         Fact("Took", Cell(span(timeline.took))),
+                        Fact("Waited for people", Cell(span(timeline.waited))),
+                        Fact("Calls ran", Cell(span(timeline.ran))),
                         Fact("Fence", code(obj.fence)),
                         Fact("Claimed by", code(obj.claimed_by)),
                         Fact("Catalog", Cell(plural(tools, "tool"))),
@@ -142,6 +153,31 @@ class RunAdmin(SheetAdmin):
                 ),
             ],
         )
+
+
+def _family(run: Run) -> list[Card]:
+    """Show the run that this one works for, and those that work for it, where there are any."""
+    near = list(
+        Run.objects.filter(Q(parent=run) | Q(pk=run.parent_id))
+        .select_related("agent", "member")
+        .defer("catalog", "agent__persona")
+        .order_by("created_at")[: RELATIVES_SHOWN + 1]
+    )
+    if not near:
+        return []
+    rows = [
+        (
+            Cell("works for" if one.pk == run.parent_id else "worked for by"),
+            Cell(f"{one.agent.name}, for {one.member.name}", href=path_of(one)),
+            Cell(one.get_state_display()),
+            Cell(one.get_outcome_display() or "—"),
+            moment(one.created_at),
+        )
+        for one in near[:RELATIVES_SHOWN]
+    ]
+    note = f"the first {RELATIVES_SHOWN}" if len(near) > RELATIVES_SHOWN else ""
+    headers = ("Which", "Run", "State", "Outcome", "Started")
+    return [Card("Runs beside it", note=note, headers=headers, rows=rows)]
 
 
 @admin.register(Call)
@@ -188,6 +224,7 @@ class CallAdmin(SheetAdmin):
                         Fact("State", Cell(obj.state)),
                         Fact("Outcome", Cell(obj.outcome or "—")),
                         Fact("Reason", code(obj.reason)),
+                        Fact("Whose failure", Cell(obj.get_domain_display() or "—")),
                         Fact("Rule", code(obj.rule)),
                         Fact("Arguments", digest(obj.arguments_digest)),
                         Fact("Descriptor", digest(obj.descriptor_digest)),
@@ -204,8 +241,19 @@ class CallAdmin(SheetAdmin):
                         Fact("Proposed", moment(obj.created_at)),
                         Fact("Dispatched", moment(obj.dispatched_at)),
                         Fact("Settled", moment(obj.settled_at)),
+                        Fact("Waited for people",
+                             Cell(span(waited_of(obj)) if obj.needs_receipt else "—")),
                         Fact("Ran", Cell(span(took))),
                         Fact("Executor", code(obj.executor)),
+                    ],
+                ),
+                Card(
+                    "Audit",
+                    aside=True,
+                    headers=("When", "What", "Outcome"),
+                    rows=[
+                        (moment(told.row.at), code(told.row.action), Cell(told.row.outcome or "—"))
+                        for told in history_of(obj.key, limit=AUDIT_SHOWN)
                     ],
                 ),
             ],

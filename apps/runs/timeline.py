@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from apps.core.admin import Cell, code, path_of, span
+from apps.core.admin import Cell, code, digest, path_of, span
 from apps.domain.tooling import CallState, Outcome
 from apps.runs.models import Call, JournalEntry, Run
 
@@ -30,13 +30,16 @@ class Timeline:
     """What is drawn of a run."""
 
     rows: Sequence[Sequence[Cell]]
+    decisions: Sequence[Sequence[Cell]]
     calls: int
     took: timedelta
+    waited: timedelta
+    ran: timedelta
     note: str
 
 
 def run_timeline(run: Run) -> Timeline:
-    """Lay a run's calls and journal steps out on its line of time."""
+    """Lay a run's calls and journal steps out on its line of time, and say how each was decided."""
     end = run.finished_at or timezone.now()
     whole = max(end - run.created_at, timedelta(milliseconds=1))
     calls = list(
@@ -49,14 +52,52 @@ def run_timeline(run: Run) -> Timeline:
         .only("sequence", "kind", "at", "run_id")
         .order_by("sequence")[: STEPS_SHOWN + 1]
     )
+    more = len(calls) > STEPS_SHOWN or len(steps) > STEPS_SHOWN
+    calls, steps = calls[:STEPS_SHOWN], steps[:STEPS_SHOWN]
     lines = [
-        *((step.at, _step(step, run, whole)) for step in steps[:STEPS_SHOWN]),
-        *((call.created_at, _call(call, run, whole)) for call in calls[:STEPS_SHOWN]),
+        *((step.at, _step(step, run, whole)) for step in steps),
+        *((call.created_at, _call(call, run, whole)) for call in calls),
     ]
     lines.sort(key=lambda line: line[0])
-    more = len(calls) > STEPS_SHOWN or len(steps) > STEPS_SHOWN
     note = f"the first {STEPS_SHOWN} of each kind" if more else "times and names only"
-    return Timeline([cells for _, cells in lines], len(calls[:STEPS_SHOWN]), whole, note)
+    return Timeline(
+        rows=[cells for _, cells in lines],
+        decisions=[_decision(call) for call in calls],
+        calls=len(calls),
+        took=whole,
+        waited=sum((waited_of(call) for call in calls), timedelta()),
+        ran=sum((ran_of(call) for call in calls), timedelta()),
+        note=note,
+    )
+
+
+def waited_of(call: Call) -> timedelta:
+    """How long a call waited for somebody's yes before it was carried out, or was not."""
+    if not call.needs_receipt:
+        return timedelta()
+    end = call.dispatched_at or call.settled_at or timezone.now()
+    return max(end - call.created_at, timedelta())
+
+
+def ran_of(call: Call) -> timedelta:
+    """How long a call was carried out."""
+    if call.dispatched_at is None:
+        return timedelta()
+    return max((call.settled_at or timezone.now()) - call.dispatched_at, timedelta())
+
+
+def _decision(call: Call) -> Sequence[Cell]:
+    """Say how a call was decided: by which rule, about which arguments, with what end."""
+    word = call.outcome or call.state
+    return (
+        Cell(f"{call.step}.{call.place}", mono=True, href=path_of(call)),
+        Cell(call.tool, mono=True),
+        Cell(call.effect or "—"),
+        digest(call.arguments_digest),
+        code(call.rule),
+        Cell("asked, and waited " + span(waited_of(call)) if call.needs_receipt else "—"),
+        Cell(word, OUTCOME_TONES.get(call.outcome, "quiet"), title=call.reason),
+    )
 
 
 def _step(step: JournalEntry, run: Run, whole: timedelta) -> Sequence[Cell]:
@@ -75,6 +116,9 @@ def _call(call: Call, run: Run, whole: timedelta) -> Sequence[Cell]:
     ended = call.settled_at or timezone.now()
     waits = call.state == CallState.WAITING.value
     tone = "wait" if waits else OUTCOME_TONES.get(call.outcome, "quiet")
+    waited = None
+    if call.needs_receipt and call.dispatched_at is not None:
+        waited = _bar(run.created_at, call.created_at, call.dispatched_at, whole)
     return (
         code(f"{call.step}.{call.place}"),
         Cell(call.tool, mono=True, href=path_of(call)),
@@ -82,6 +126,7 @@ def _call(call: Call, run: Run, whole: timedelta) -> Sequence[Cell]:
             f"{call.tool}: {span(ended - began)}",
             tone,
             bar=_bar(run.created_at, began, ended, whole),
+            waited=waited,
         ),
         Cell(call.outcome or call.state, tone),
         Cell(span(ended - began) if call.settled_at else "—"),
