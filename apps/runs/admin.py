@@ -118,7 +118,7 @@ class RunAdmin(SheetAdmin):
                 ),
                 Card(
                     "How each call was decided",
-                    headers=("#", "Call", "Effect", "Arguments", "Rule", "Approval", "Outcome"),
+                    headers=("#", "Call", "Outcome", "Rule", "Asked for", "Effect", "Arguments"),
                     rows=timeline.decisions,
                     empty="Nothing was proposed yet.",
                 ),
@@ -250,9 +250,9 @@ class CallAdmin(SheetAdmin):
                 Card(
                     "Audit",
                     aside=True,
-                    headers=("When", "What", "Outcome"),
+                    headers=("When", "What"),
                     rows=[
-                        (moment(told.row.at), code(told.row.action), Cell(told.row.outcome or "—"))
+                        (moment(told.row.at), code(told.row.action))
                         for told in history_of(obj.key, limit=AUDIT_SHOWN)
                     ],
                 ),

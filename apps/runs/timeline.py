@@ -92,11 +92,11 @@ def _decision(call: Call) -> Sequence[Cell]:
     return (
         Cell(f"{call.step}.{call.place}", mono=True, href=path_of(call)),
         Cell(call.tool, mono=True),
+        Cell(word, OUTCOME_TONES.get(call.outcome, "quiet"), title=call.reason),
+        code(call.rule),
+        Cell(span(waited_of(call)) if call.needs_receipt else "—"),
         Cell(call.effect or "—"),
         digest(call.arguments_digest),
-        code(call.rule),
-        Cell("asked, and waited " + span(waited_of(call)) if call.needs_receipt else "—"),
-        Cell(word, OUTCOME_TONES.get(call.outcome, "quiet"), title=call.reason),
     )
 
 
