@@ -248,8 +248,8 @@ def test_a_choice_is_frozen_into_a_run_and_never_widens_it(
 @pytest.mark.parametrize(
     ("narrower", "rule"),
     [
-        ({"ceiling": ["docs.read"]}, "agent_ceiling_covers"),
-        ({"ceiling": []}, "agent_ceiling_covers"),
+        ({"ceiling": ["docs.read"]}, "run_ceiling_covers"),
+        ({"ceiling": []}, "run_ceiling_covers"),
         ({"selection": ["search_about"]}, "run_selection_holds"),
         ({"selection": []}, "run_selection_holds"),
         ({"selection": "everything"}, "run_selection_holds"),

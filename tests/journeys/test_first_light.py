@@ -20,6 +20,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.workers]
 expect.set_options(timeout=PATIENCE)
 
 SENTENCE = "Nothing is taken on trust."
+# In one room the very same call asks once only.
+ANOTHER = "And nothing is taken twice."
 PARAGRAPHS = "\n\n".join(f"Paragraph {number} goes on for a while." for number in range(80))
 
 
@@ -94,13 +96,15 @@ def enter(page: Page, furnished: Furnished) -> None:
     expect(page.get_by_role("heading", name=furnished.name)).to_be_visible()
 
 
-def ask(page: Page, furnished: Furnished, title: str, *, count: bool = True) -> None:
+def ask(
+    page: Page, furnished: Furnished, title: str, *, count: bool = True, text: str = SENTENCE
+) -> None:
     """Let the agent count, which asks first, and then write a long artifact."""
     body = f"# {title}\n\n```json\n{{{{result}}}}\n```\n\n{PARAGRAPHS}\n\nThe end of {title}."
     write: dict[str, Any] = {"title": title, "kind": "markdown", "body": body}
     lines = [f"/call create_artifact {json.dumps(write)}"]
     if count:
-        lines.insert(0, f"/call {furnished.tool} {json.dumps({'text': SENTENCE})}")
+        lines.insert(0, f"/call {furnished.tool} {json.dumps({'text': text})}")
     page.get_by_label("Message", exact=True).fill("\n".join(lines))
     page.keyboard.press("Enter")
 
@@ -166,11 +170,11 @@ def test_a_denial_in_the_inbox_reaches_the_room(
 ) -> None:
     room, inbox = visit("mara"), visit("mara")
     enter(room, furnished)
-    ask(room, furnished, "Never written")
+    ask(room, furnished, "Never written", text=ANOTHER)
     expect(room.locator(".ask .btn.primary")).to_be_visible()
     inbox.goto(f"{furnished.url}/approvals/")
     inbox.keyboard.press("j")
-    expect(inbox.locator(".req").get_by_text(f'"{SENTENCE}"')).to_be_visible()
+    expect(inbox.locator(".req").get_by_text(f'"{ANOTHER}"')).to_be_visible()
     inbox.keyboard.press("d")
     inbox.keyboard.type("not today")
     inbox.keyboard.press("Enter")
