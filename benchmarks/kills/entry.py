@@ -17,6 +17,7 @@ from django.db.models import F  # noqa: E402
 from apps.approvals.models import Receipt  # noqa: E402
 from apps.boundary import pipeline  # noqa: E402
 from apps.domain.tooling import CallState  # noqa: E402
+from apps.quotas.models import Reservation  # noqa: E402
 from apps.runs.models import Call  # noqa: E402
 from benchmarks.effects import FILE_VARIABLE  # noqa: E402
 from benchmarks.kills.traps import lay_out  # noqa: E402
@@ -39,6 +40,8 @@ def _try_again(crossing: Any) -> None:
     if not Call.objects.silent().filter(pk=call.pk).exists():
         return
     Receipt.objects.filter(call=call).update(spent_at=None)
+    # What a call holds of its quota would keep it from being consumed once more.
+    Reservation.objects.filter(call=call).delete()
     Call.objects.filter(pk=call.pk).update(
         state=CallState.WAITING.value,
         executor="",
