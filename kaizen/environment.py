@@ -123,6 +123,9 @@ def database(url: str, *, pool_size: int) -> dict[str, Any]:
         # The pool replaces persistent connections, which run out under ASGI; whatever waits
         # gives its connection back first.
         "CONN_MAX_AGE": 0,
+        # Asked as it leaves the pool: after a restart of the server, every process would otherwise
+        # answer each of its old connections with a failure.
+        "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
             # Only `apps.core.prepared` binds its values on the server; what it sends a few times
             # is planned once for the connection.
