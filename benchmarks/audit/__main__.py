@@ -29,7 +29,7 @@ MOST_APPEND_MS = 1.0
 def measure(quick: bool) -> Report:
     """Change, find, verify, append."""
     count, whole, rows, appends = (
-        (400, 4, 100_000, 300) if quick else (10_000, 40, 1_000_000, 3_000)
+        (400, 4, 100_000, 300) if quick else (10_000, 15, 1_000_000, 3_000)
     )
     with Stores() as stores:
         auditor = stores.partner("benchmarks.audit.auditor")

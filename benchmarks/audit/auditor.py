@@ -83,13 +83,16 @@ def large_trail(rows: int) -> dict[str, Any]:
     _empty()
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO audit_auditrow (actor, action, subject, outcome, digest, correlation_id,"
-            " detail) SELECT 'user:' || n %% 900, 'call.settled', 'call:' || gen_random_uuid(),"
+            # A hundred rows a second, as they would come one after the other.
+            "INSERT INTO audit_auditrow (at, actor, action, subject, outcome, digest,"
+            " correlation_id, detail) SELECT"
+            " now() - make_interval(secs => (%s - n) / 100.0), 'user:' || n %% 900, 'call.settled',"
+            " 'call:' || gen_random_uuid(),"
             " 'ok', 'sha256:' || encode(sha256(n::text::bytea), 'hex'), md5((n / 7)::text),"
             " jsonb_build_object('tool', 'create_artifact', 'agent', 'agent-' || n %% 40, 'run',"
             " gen_random_uuid(), 'reason', '', 'rule', 'nothing_refuses')"
             " FROM generate_series(1, %s) AS n",
-            [rows],
+            [rows, rows],
         )
     wrote = time.perf_counter()
     sealed, since = 0, None
