@@ -16,6 +16,12 @@ services.begin()
 django.setup()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Let each process of a spread run begin as the first one did, with services of its own."""
+    services.leave_to_workers()
+
+
 @pytest.fixture(scope="session")
 def embedded_services() -> None:
     """Start PostgreSQL and Valkey; whatever touches the database has asked for this already."""
@@ -23,8 +29,10 @@ def embedded_services() -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(embedded_services: None) -> None:
-    """Start the services before pytest-django makes its test database."""
+def django_db_modify_db_settings(
+    embedded_services: None, django_db_modify_db_settings_parallel_suffix: None
+) -> None:
+    """Start the services before pytest-django makes its test database, one for each process."""
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,8 +7,8 @@ import re
 from kaizen.supervisor.throwaway import Throwaway
 
 _services: Throwaway | None = None
-_OURS = "KAIZEN_TESTS_SERVICES"
 _STORES = ("DATABASE_URL", "REDIS_URL")
+_exported: list[str] = []
 
 
 def begin() -> None:
@@ -16,9 +16,9 @@ def begin() -> None:
     global _services
     if _services is not None:
         return
-    _stand_apart()
-    if not any(os.environ.get(name) for name in _STORES):
-        os.environ[_OURS] = "1"
+    _number_given_counts()
+    _exported.extend(name for name in _STORES if not os.environ.get(name))
+    _exported.append("DJANGO_SETTINGS_MODULE")
     _services = Throwaway()
     atexit.register(_services.stop)
     os.environ.update(_services.environment())
@@ -33,17 +33,16 @@ def begin() -> None:
     os.environ["DJANGO_SETTINGS_MODULE"] = "kaizen.settings"
 
 
-def _stand_apart() -> None:
-    """Keep the processes of one run out of each other's way, where it was spread over several."""
+def leave_to_workers() -> None:
+    """Take back what the processes that this one starts would mistake for given by the caller."""
+    for name in _exported:
+        os.environ.pop(name, None)
+
+
+def _number_given_counts() -> None:
+    """Give each process of a run that was spread its own numbered database of a given Redis."""
     worker = re.search(r"\d+$", os.environ.get("PYTEST_XDIST_WORKER", ""))
-    if worker is None:
-        return
-    if os.environ.pop(_OURS, ""):
-        # What stands there is the first process's own pair; each starts its own.
-        for name in _STORES:
-            os.environ.pop(name, None)
-    elif os.environ.get("REDIS_URL"):
-        # The databases of a server that was given have names by worker; its counts get numbers.
+    if worker is not None and os.environ.get("REDIS_URL"):
         os.environ["REDIS_URL"] = re.sub(r"/\d*$", f"/{worker[0]}", os.environ["REDIS_URL"])
 
 

@@ -67,6 +67,9 @@ def _listener(port: int, *, alone: bool, shared: bool) -> socket.socket:
         if shared:
             # Only now for the first: a port that others share already is not ours to join.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        # Inherited by what it accepts. The server, given only a number, does not see that this is
+        # TCP and leaves it off: each answer would wait 40 ms for the other side's acknowledgement.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         listener.listen(_BACKLOG)
     except OSError:
         listener.close()
