@@ -27,7 +27,7 @@ from benchmarks.outside import install  # noqa: E402
 __all__ = ["authority", "doors", "receipts", "siege"]
 
 TOLD = 5
-SIEGES = 5
+SIEGES = 12
 
 
 class Attacker:

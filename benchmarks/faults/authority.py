@@ -157,6 +157,7 @@ def the_room_was_closed(world: World, chance: Random) -> None:
         READ,
         "create_artifact",
     )
+    world.end(opened.run)
 
 
 @attempt("stopped run")

@@ -8,7 +8,7 @@ was put back was whole, and the refusals were not refusals of everything.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -38,9 +38,11 @@ class Siege:
     receipt: Receipt
     run: Run
     spent: Call
+    forged: set[Any] = field(default_factory=set)
 
     def forge(self, model: Any, ident: Any, **changes: Any) -> None:
         """Change a row behind everybody's back."""
+        self.forged.add(model)
         model.objects.filter(pk=ident).update(**changes)
 
     @property
@@ -157,21 +159,29 @@ def _put_back(siege: Siege) -> None:
         arguments_digest=call.arguments_digest,
         proposal_id=call.proposal_id,
     )
-    Receipt.objects.filter(pk=receipt.pk).update(
-        call=call,
-        actor=receipt.actor_id,
-        tool=receipt.tool,
-        arguments_digest=receipt.arguments_digest,
-        descriptor_digest=receipt.descriptor_digest,
-        expires_at=receipt.expires_at,
-        spent_at=None,
-    )
-    ApprovalRequest.objects.filter(pk=receipt.request_id).update(
-        state=ApprovalRequest.State.APPROVED
-    )
-    Run.objects.filter(pk=run.pk).update(
-        catalog=run.catalog, stop_requested_at=None, state=Run.State.RUNNING
-    )
-    Agent.objects.filter(pk=world.agent.pk).update(ceiling=world.agent.ceiling, enabled=True)
-    User.objects.filter(pk=world.member.pk).update(is_active=True)
-    Room.objects.filter(pk=world.room.pk).update(closed_at=None)
+    rows: dict[Any, tuple[Any, dict[str, Any]]] = {
+        Receipt: (
+            receipt.pk,
+            {
+                "call": call,
+                "actor": receipt.actor_id,
+                "tool": receipt.tool,
+                "arguments_digest": receipt.arguments_digest,
+                "descriptor_digest": receipt.descriptor_digest,
+                "expires_at": receipt.expires_at,
+                "spent_at": None,
+            },
+        ),
+        ApprovalRequest: (receipt.request_id, {"state": ApprovalRequest.State.APPROVED}),
+        Run: (
+            run.pk,
+            {"catalog": run.catalog, "stop_requested_at": None, "state": Run.State.RUNNING},
+        ),
+        Agent: (world.agent.pk, {"ceiling": world.agent.ceiling, "enabled": True}),
+        User: (world.member.pk, {"is_active": True}),
+        Room: (world.room.pk, {"closed_at": None}),
+    }
+    for model in siege.forged - {Call}:
+        ident, were = rows[model]
+        model.objects.filter(pk=ident).update(**were)
+    siege.forged.clear()

@@ -15,6 +15,7 @@ from apps.agents.models import Agent
 from apps.agents.services import create_agent
 from apps.approvals.models import ApprovalRequest, Receipt
 from apps.boundary.external import Opened, call_tool, finish_external_run, open_external_run
+from apps.boundary.lost import end_lost_run
 from apps.boundary.pipeline import execute_waiting
 from apps.boundary.services import decide_approval
 from apps.core.errors import Refusal
@@ -202,8 +203,8 @@ class World:
         try:
             finish_external_run(run=run, text="")
         except Refusal:
-            # An attempt has ended it, or closed its room.
-            return
+            # An attempt has closed its room, say; what beat's sweep would find is ended here.
+            end_lost_run(run_id=run.pk)
 
     # --- judging
 
