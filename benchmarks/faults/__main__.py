@@ -77,6 +77,7 @@ def measure(quick: bool) -> Report:
         "executed": executed,
         "admitted": found.seen["admitted"],
         "distinguishable": found.seen["distinguishable"],
+        "broke": found.seen["broke"],
         "allowed_and_missing": missing,
         "executed_when_broken": caught,
         "seconds": round(took, 1),

@@ -15,7 +15,7 @@ import django
 
 django.setup()
 
-from django.db import connection  # noqa: E402
+from django.db import DatabaseError, connection  # noqa: E402
 
 from apps.boundary.pipeline import execute_waiting  # noqa: E402
 from benchmarks.effects import FILE_VARIABLE  # noqa: E402
@@ -53,6 +53,10 @@ class Attacker:
             except Admitted as admitted:
                 seen["admitted"] += 1
                 examples.append(f"{kind}, {one.__name__}: {admitted}"[:300])
+            except DatabaseError as wall:
+                # No refusal, so it counts; behind a broken check a wall further in may hold so.
+                seen["broke"] += 1
+                examples.append(f"{kind}, {one.__name__}: {wall}"[:300])
             except doors.Distinguishable as apart:
                 seen["distinguishable"] += 1
                 examples.append(f"{kind}, {one.__name__}: {apart}"[:600])
