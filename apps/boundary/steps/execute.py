@@ -39,6 +39,7 @@ from apps.domain.tooling import (
     ToolResult,
 )
 from apps.rooms.services import room_last
+from apps.runs.claims import RunHold
 from apps.runs.errors import AlreadySettled, RunOver, StaleFence
 from apps.runs.models import Call, Run
 from apps.tools.contract import CallContext, Tool
@@ -94,6 +95,7 @@ def execute(
                 cancelled=cancelled,
                 wait_link=_Link(call, tool.spec),
                 credential=credential,
+                hold=RunHold(run.pk, run.fence),
             )
             if tool.spec.effect_domain is EffectDomain.OURS:
                 executed = _ours(tool, arguments, context)
