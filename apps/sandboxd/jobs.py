@@ -8,6 +8,14 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from apps.domain.egress import (
+    NO_NETWORK,
+    BadNetwork,
+    Crossing,
+    Network,
+    network_fields,
+    read_network,
+)
 from apps.domain.paths import BadPath, check_name, check_tree
 from apps.domain.wire import BadFrame, JsonValue, Message
 from apps.sandboxd.limits import BadLimit, Clamp, Limits, read_limits
@@ -33,6 +41,7 @@ MAX_ARGUMENT_BYTES: Final = 64 * 1024
 MAX_VARIABLES: Final = 64
 MAX_OUTPUTS: Final = 64
 MAX_OUTPUT_BYTES: Final = 32 * 1024 * 1024
+MAX_CROSSINGS: Final = 256
 MAX_DEADLINE_MS: Final = 24 * 3600 * 1000
 MAX_JOB_BODY: Final = 2 * MAX_TREE_BYTES + MAX_STDIN_BYTES + MAX_WORK_BODY
 MAX_REPLY_BODY: Final = MAX_OUTPUT_BYTES + MAX_WORK_BODY + 24 * 1024 * 1024
@@ -84,6 +93,7 @@ class SandboxSpec:
     correlation_id: str = ""
     workspace: tuple[WorkFile, ...] = ()
     keep_workspace: bool = False
+    network: Network = NO_NETWORK
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +131,7 @@ class SandboxResult:
     detail: str = ""
     python: str = ""
     workspace: WorkChanges | None = None
+    crossings: tuple[Crossing, ...] = ()
 
 
 def check_spec(spec: SandboxSpec) -> SandboxSpec:
@@ -180,6 +191,7 @@ def encode_job(spec: SandboxSpec, *, deadline_ms: int) -> Message:
             "limits": dict(asdict(spec.limits)),
             "outputs": list(spec.outputs),
             "correlation_id": spec.correlation_id,
+            "network": network_fields(spec.network),
             "deadline_ms": deadline_ms,
             "workspace": rows_of(spec.workspace),
             "keep_workspace": spec.keep_workspace,
@@ -273,7 +285,8 @@ def decode_job(message: Message) -> tuple[SandboxSpec, int]:
         raise BadJob("The deadline is not within one day.")
     try:
         limits = read_limits(read.mapping("limits"))
-    except BadLimit as problem:
+        network = read_network(read.mapping("network"))
+    except (BadLimit, BadNetwork) as problem:
         raise BadJob(str(problem)) from problem
     spec = SandboxSpec(
         argv=read.texts("argv"),
@@ -281,6 +294,7 @@ def decode_job(message: Message) -> tuple[SandboxSpec, int]:
         limits=limits,
         outputs=read.texts("outputs"),
         correlation_id=read.text("correlation_id"),
+        network=network,
         stdin=read.take(stdin_size),
         files=tuple((name, read.take(size)) for name, size in file_sizes),
         harness=tuple((name, read.take(size)) for name, size in harness_sizes),
@@ -308,6 +322,10 @@ def encode_result(result: SandboxResult) -> Message:
             "detail": result.detail[:1000],
             "python": result.python,
             "workspace": change_fields(result.workspace),
+            "crossings": [
+                [one.host, [one.port, one.address, one.verdict, one.received, one.sent]]
+                for one in result.crossings
+            ],
         },
         body=b"".join(
             (
@@ -342,6 +360,7 @@ def decode_result(message: Message) -> SandboxResult:
         clamped=tuple(clamped),
         detail=read.text("detail"),
         python=read.text("python"),
+        crossings=tuple(_crossing(host, row) for host, row in read.pairs("crossings")),
         stdout=read.take(sizes[0]),
         stderr=read.take(sizes[1]),
         result=read.take(sizes[2]),
@@ -357,3 +376,10 @@ def _output(read: _Fields, name: str, row: JsonValue) -> Output:
         raise BadFrame("An output does not have a size and a refusal.")
     content = read.take(_whole(row[0], "outputs"))
     return Output(name=name, content=content, refused=_text(row[1], "outputs"))
+
+
+def _crossing(host: str, row: JsonValue) -> Crossing:
+    match row:
+        case [int(port), str(address), str(verdict), int(received), int(sent)]:
+            return Crossing(host, port, address, verdict, received, sent)
+    raise BadFrame("A crossing does not have a port, an address, a verdict and two sizes.")
