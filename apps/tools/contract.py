@@ -18,6 +18,10 @@ from apps.tools.credentials import Credential
 from apps.tools.features import feature_is_on
 
 
+def say_nothing(stream: str, output: bytes) -> None:
+    """Show nobody what a tool says while it runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """Who calls, where, and until when. Identity comes from here, never from arguments."""
@@ -35,6 +39,8 @@ class CallContext:
     """The handle of a tool that declares that it uses a connection; it holds no value."""
     hold: RunHold | None = None
     """The hold under which the run works, for services that compare it; opaque to a tool."""
+    say: Callable[[str, bytes], None] = say_nothing
+    """Shows the room a piece of what the tool's program writes, by the name of its stream."""
 
 
 Handler = Callable[[dict[str, Any], CallContext], ToolResult]
