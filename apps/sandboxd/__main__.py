@@ -29,7 +29,10 @@ def _arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--runtime", type=Path, help="the Python that sandboxes run")
     parser.add_argument(
-        "--store", type=Path, action="append", default=[],
+        "--store",
+        type=Path,
+        action="append",
+        default=[],
         help="a folder of installed dependencies, by content address",
     )
     parser.add_argument("--bwrap", type=Path, help="the bubblewrap to use (also KAIZEN_BWRAP)")

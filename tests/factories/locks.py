@@ -77,9 +77,7 @@ def lock(
     **entries: Any,
 ) -> bytes:
     """A lock file; `needs` are packages by their place below node_modules/."""
-    direct = {
-        place: one.version for place, one in needs.items() if "/node_modules/" not in place
-    }
+    direct = {place: one.version for place, one in needs.items() if "/node_modules/" not in place}
     packages: dict[str, Any] = {
         "": {"name": name, "version": version, **(root or {"dependencies": direct})}
     }
@@ -92,9 +90,7 @@ def lock(
 
 def needing(name: str, needs: dict[str, Published], **files: bytes) -> dict[str, bytes]:
     """The two files of a tree that needs packages."""
-    direct = {
-        place: one.version for place, one in needs.items() if "/node_modules/" not in place
-    }
+    direct = {place: one.version for place, one in needs.items() if "/node_modules/" not in place}
     return {
         "package.json": package_json(name, dependencies=direct),
         "package-lock.json": lock(name, needs),
