@@ -226,8 +226,11 @@ def _entry(place: str, entry: Any, problems: Problems) -> LockedPackage | None:
         return None
     name = entry.get("name", place.rpartition("node_modules/")[2])
     version = entry.get("version")
-    if not isinstance(name, str) or not _NAME_ONLY.match(name) or not is_exact(version):
-        problems.add(where, "exact_pin", "It has no name and one exact version of the registry.")
+    if not isinstance(name, str) or not _NAME_ONLY.match(name):
+        problems.add(where, "name", "It has no name of a package.")
+        return None
+    if not isinstance(version, str) or not is_exact(version):
+        problems.add(where, "exact_pin", "It has no exact version.")
         return None
     if not _from_registry(entry.get("resolved"), name, version):
         problems.add(
