@@ -42,3 +42,21 @@ class MemoryMovedOn(Conflict):
     """Another call changed what is remembered of the workspace in the meantime."""
 
     code = "workspace_in_use"
+
+
+class WorkspaceBusy(Unavailable):
+    """Another call works in the workspace, and did not leave it in time; trying again may help."""
+
+    code = "workspace_busy"
+
+
+class LeaseLost(Conflict):
+    """The workspace was given to another call meanwhile; nothing of this one was kept."""
+
+    code = "workspace_lease_lost"
+
+
+class WorkspaceFull(Invalid):
+    """The files are more than a workspace holds; what was there before stays."""
+
+    code = "workspace_full"
