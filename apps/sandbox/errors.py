@@ -60,3 +60,9 @@ class WorkspaceFull(Invalid):
     """The files are more than a workspace holds; what was there before stays."""
 
     code = "workspace_full"
+
+
+class DependenciesMissing(SandboxUnavailable):
+    """What a package needs of other packages is not there, so its code is not loaded."""
+
+    code = "dependencies_missing"
