@@ -38,6 +38,10 @@ class FileRefused(Invalid):
     code = "file_refused"
 
 
+class FileNotThere(NotFound):
+    """No file and no folder of the workspace has that name."""
+
+
 class MemoryMovedOn(Conflict):
     """Another call changed what is remembered of the workspace in the meantime."""
 
