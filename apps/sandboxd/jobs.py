@@ -11,6 +11,7 @@ from typing import Final
 from apps.domain.paths import BadPath, check_name, check_tree
 from apps.domain.wire import BadFrame, JsonValue, Message
 from apps.sandboxd.limits import BadLimit, Clamp, Limits, read_limits
+from apps.sandboxd.runtimes import NAMES as RUNTIMES
 
 MAX_FILES: Final = 512
 MAX_TREE_BYTES: Final = 16 * 1024 * 1024
@@ -57,6 +58,7 @@ class SandboxSpec:
 
     `files` appear read-only under /package and `harness` under /kaizen. The name `python` in
     `argv` is the sandbox's own interpreter. `outputs` name files of /workspace to bring back.
+    `runtimes` name what is bound at /runtime/<name> and put first on PATH, beside the bare Python.
     """
 
     argv: tuple[str, ...]
@@ -67,6 +69,7 @@ class SandboxSpec:
     outputs: tuple[str, ...] = ()
     harness: tuple[tuple[str, bytes], ...] = ()
     correlation_id: str = ""
+    runtimes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,8 @@ def check_spec(spec: SandboxSpec) -> SandboxSpec:
             raise BadJob(f"The variable {name[:64]!r} cannot be set for a sandbox.")
         if "\x00" in value or _size(value) > MAX_ARGUMENT_BYTES:
             raise BadJob(f"The variable {name} holds a NUL or too many bytes.")
+    if not set(spec.runtimes) <= set(RUNTIMES) or len(set(spec.runtimes)) != len(spec.runtimes):
+        raise BadJob(f"The runtimes of a job are some of {', '.join(RUNTIMES)}, each once.")
     if not _CORRELATION.match(spec.correlation_id):
         raise BadJob("A correlation id has at most 64 letters, digits, or . _ : - signs.")
     try:
@@ -160,6 +165,7 @@ def encode_job(spec: SandboxSpec, *, deadline_ms: int) -> Message:
             "limits": dict(asdict(spec.limits)),
             "outputs": list(spec.outputs),
             "correlation_id": spec.correlation_id,
+            "runtimes": list(spec.runtimes),
             "deadline_ms": deadline_ms,
         },
         body=b"".join(blobs),
@@ -250,6 +256,7 @@ def decode_job(message: Message) -> tuple[SandboxSpec, int]:
         limits=limits,
         outputs=read.texts("outputs"),
         correlation_id=read.text("correlation_id"),
+        runtimes=read.texts("runtimes"),
         stdin=read.take(stdin_size),
         files=tuple((name, read.take(size)) for name, size in file_sizes),
         harness=tuple((name, read.take(size)) for name, size in harness_sizes),
