@@ -68,6 +68,7 @@ class Options:
     uids: UidRange = field(default_factory=UidRange)
     cgroup_required: bool = False
     hidden: tuple[Path, ...] = ()
+    stores: tuple[Path, ...] = ()
 
 
 class Silent:
@@ -149,6 +150,7 @@ class BubblewrapDriver:
             layout=Layout(
                 self._runtime(),
                 self._options.hidden,
+                self._options.stores,
                 find_runtimes(self._options.runtime, self._options.hidden),
             ),
             seccomp=program,

@@ -23,6 +23,7 @@ from apps.sandboxd.jobs import SandboxSpec
 from apps.sandboxd.layout import GATE, PRLIMIT, Descriptors, Layout, arguments
 from apps.sandboxd.limits import Limits, process_limits
 from apps.sandboxd.uids import UidPool
+from apps.sandboxd.workspace import stage
 
 _log = logging.getLogger(__name__)
 
@@ -201,6 +202,8 @@ def _ready(number: int, until: float) -> bool:
 
 def launch(host: Host, spec: SandboxSpec, limits: Limits) -> LiveSandbox:
     """Bring up the confinement up to the gate; raise LaunchFailed with all cleaned up."""
+    if spec.dependencies and host.layout.dependencies(spec.dependencies) is None:
+        raise LaunchFailed("The dependencies that the job names are not installed here.")
     uid = host.uids.borrow() if host.uids is not None else None
 
     def give_back() -> None:
@@ -284,8 +287,9 @@ class _Launch:
                 process, outer_fd, init_pid, init_fd, stdin, stdout, stderr, result,
                 self.group, self.give_back,
             )  # fmt: skip
-            # 4. Doors to what will be watched and collected.
+            # 4. Doors to what will be watched and collected; files into the workspace.
             self._open_places(live)
+            stage(live.workspace, self.spec.workspace, uid=self.uid)
             for number in (stdin, stdout, stderr):
                 os.set_blocking(number, False)
             result.setblocking(False)

@@ -21,6 +21,8 @@ WORKSPACE: Final = "/workspace"
 PACKAGE: Final = "/package"
 HARNESS: Final = "/kaizen"
 RUNTIME: Final = "/runtime/python"
+# Every package inside is found from here, since a program looks in each folder above its own.
+DEPENDENCIES_FOLDER: Final = "node_modules"
 PATH: Final = "/runtime/bin:/usr/local/bin:/usr/bin:/bin"
 
 PRLIMIT: Final = "/usr/bin/prlimit"
@@ -91,7 +93,13 @@ class Layout:
 
     runtime: Runtime | None
     hidden: tuple[Path, ...] = ()
+    stores: tuple[Path, ...] = ()
     runtimes: Mapping[str, Path] = field(default_factory=dict)
+
+    def dependencies(self, digest: str) -> Path | None:
+        """Return the folder of an installed tree, or None where no store has it."""
+        places = (store / digest / DEPENDENCIES_FOLDER for store in self.stores)
+        return next((place for place in places if place.is_dir()), None)
 
 
 def _below(path: Path, folder: Path) -> bool:
@@ -111,6 +119,7 @@ def arguments(layout: Layout, spec: SandboxSpec, limits: Limits, memory: Descrip
         *mounts(spec.runtimes, layout.runtimes),
         *_tree(PACKAGE, spec.files, memory),
         *_tree(HARNESS, spec.harness, memory),
+        *_installed(layout, spec.dependencies),
         "--remount-ro", "/dev",
         "--remount-ro", "/proc",
         "--remount-ro", "/",
@@ -154,6 +163,12 @@ def _system(layout: Layout) -> Iterator[str]:
             yield from ("--ro-bind", str(layout.runtime.source), RUNTIME)
         for name in ("python", "python3"):
             yield from ("--symlink", layout.runtime.inside, f"/runtime/bin/{name}")
+
+
+def _installed(layout: Layout, digest: str) -> Iterator[str]:
+    place = layout.dependencies(digest) if digest else None
+    if place is not None:
+        yield from ("--ro-bind", str(place), f"/{DEPENDENCIES_FOLDER}")
 
 
 def _etc(memory: Descriptors) -> Iterator[str]:
