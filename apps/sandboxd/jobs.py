@@ -8,9 +8,30 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from apps.domain.egress import (
+    NO_NETWORK,
+    BadNetwork,
+    Crossing,
+    Network,
+    network_fields,
+    read_network,
+)
 from apps.domain.paths import BadPath, check_name, check_tree
 from apps.domain.wire import BadFrame, JsonValue, Message
 from apps.sandboxd.limits import BadLimit, Clamp, Limits, read_limits
+from apps.sandboxd.workfiles import (
+    MAX_WORK_BODY,
+    BadWorkFiles,
+    WorkChanges,
+    WorkFile,
+    bodies_of,
+    change_bodies,
+    change_fields,
+    check_work_files,
+    read_changes,
+    read_files,
+    rows_of,
+)
 
 MAX_FILES: Final = 512
 MAX_TREE_BYTES: Final = 16 * 1024 * 1024
@@ -20,9 +41,10 @@ MAX_ARGUMENT_BYTES: Final = 64 * 1024
 MAX_VARIABLES: Final = 64
 MAX_OUTPUTS: Final = 64
 MAX_OUTPUT_BYTES: Final = 32 * 1024 * 1024
+MAX_CROSSINGS: Final = 256
 MAX_DEADLINE_MS: Final = 24 * 3600 * 1000
-MAX_JOB_BODY: Final = 2 * MAX_TREE_BYTES + MAX_STDIN_BYTES
-MAX_REPLY_BODY: Final = MAX_OUTPUT_BYTES + 24 * 1024 * 1024
+MAX_JOB_BODY: Final = 2 * MAX_TREE_BYTES + MAX_STDIN_BYTES + MAX_WORK_BODY
+MAX_REPLY_BODY: Final = MAX_OUTPUT_BYTES + MAX_WORK_BODY + 24 * 1024 * 1024
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
 _CORRELATION = re.compile(r"[A-Za-z0-9._:-]{0,64}\Z")
@@ -57,6 +79,8 @@ class SandboxSpec:
 
     `files` appear read-only under /package and `harness` under /kaizen. The name `python` in
     `argv` is the sandbox's own interpreter. `outputs` name files of /workspace to bring back.
+    `workspace` are writable files that lie in /workspace at the start; with `keep_workspace`, what
+    became of them comes back.
     """
 
     argv: tuple[str, ...]
@@ -67,6 +91,9 @@ class SandboxSpec:
     outputs: tuple[str, ...] = ()
     harness: tuple[tuple[str, bytes], ...] = ()
     correlation_id: str = ""
+    workspace: tuple[WorkFile, ...] = ()
+    keep_workspace: bool = False
+    network: Network = NO_NETWORK
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +130,8 @@ class SandboxResult:
     clamped: tuple[Clamp, ...] = ()
     detail: str = ""
     python: str = ""
+    workspace: WorkChanges | None = None
+    crossings: tuple[Crossing, ...] = ()
 
 
 def check_spec(spec: SandboxSpec) -> SandboxSpec:
@@ -133,7 +162,8 @@ def check_spec(spec: SandboxSpec) -> SandboxSpec:
             check_name(name)
         if len(set(spec.outputs)) != len(spec.outputs):
             raise BadJob("An output is named twice.")
-    except BadPath as problem:
+        check_work_files(spec.workspace)
+    except (BadPath, BadWorkFiles) as problem:
         raise BadJob(str(problem)) from problem
     return spec
 
@@ -149,6 +179,7 @@ def encode_job(spec: SandboxSpec, *, deadline_ms: int) -> Message:
     """Write a job as a message; `deadline_ms` bounds the wait for a free sandbox and the run."""
     check_spec(spec)
     blobs = [spec.stdin, *(c for _, c in spec.files), *(c for _, c in spec.harness)]
+    blobs += bodies_of(spec.workspace)
     return Message(
         kind="job",
         fields={
@@ -160,7 +191,10 @@ def encode_job(spec: SandboxSpec, *, deadline_ms: int) -> Message:
             "limits": dict(asdict(spec.limits)),
             "outputs": list(spec.outputs),
             "correlation_id": spec.correlation_id,
+            "network": network_fields(spec.network),
             "deadline_ms": deadline_ms,
+            "workspace": rows_of(spec.workspace),
+            "keep_workspace": spec.keep_workspace,
         },
         body=b"".join(blobs),
     )
@@ -178,6 +212,15 @@ class _Fields:
 
     def texts(self, name: str) -> tuple[str, ...]:
         return tuple(_text(one, name) for one in self.rows(name))
+
+    def yes(self, name: str) -> bool:
+        value = self._fields.pop(name, None)
+        if not isinstance(value, bool):
+            raise BadFrame(f"The field {name} is not true or false.")
+        return value
+
+    def anything(self, name: str) -> JsonValue:
+        return self._fields.pop(name, None)
 
     def whole(self, name: str) -> int:
         return _whole(self._fields.pop(name, None), name)
@@ -242,7 +285,8 @@ def decode_job(message: Message) -> tuple[SandboxSpec, int]:
         raise BadJob("The deadline is not within one day.")
     try:
         limits = read_limits(read.mapping("limits"))
-    except BadLimit as problem:
+        network = read_network(read.mapping("network"))
+    except (BadLimit, BadNetwork) as problem:
         raise BadJob(str(problem)) from problem
     spec = SandboxSpec(
         argv=read.texts("argv"),
@@ -250,9 +294,12 @@ def decode_job(message: Message) -> tuple[SandboxSpec, int]:
         limits=limits,
         outputs=read.texts("outputs"),
         correlation_id=read.text("correlation_id"),
+        network=network,
         stdin=read.take(stdin_size),
         files=tuple((name, read.take(size)) for name, size in file_sizes),
         harness=tuple((name, read.take(size)) for name, size in harness_sizes),
+        workspace=read_files(read.rows("workspace"), read.take),
+        keep_workspace=read.yes("keep_workspace"),
     )
     read.done()
     return check_spec(spec), deadline_ms
@@ -274,8 +321,18 @@ def encode_result(result: SandboxResult) -> Message:
             "clamped": [[one.name, [one.asked, one.given]] for one in result.clamped],
             "detail": result.detail[:1000],
             "python": result.python,
+            "workspace": change_fields(result.workspace),
+            "crossings": [
+                [one.host, [one.port, one.address, one.verdict, one.received, one.sent]]
+                for one in result.crossings
+            ],
         },
-        body=b"".join([result.stdout, result.stderr, result.result, *contents]),
+        body=b"".join(
+            (
+                *(result.stdout, result.stderr, result.result, *contents),
+                *change_bodies(result.workspace),
+            )
+        ),
     )
 
 
@@ -303,10 +360,12 @@ def decode_result(message: Message) -> SandboxResult:
         clamped=tuple(clamped),
         detail=read.text("detail"),
         python=read.text("python"),
+        crossings=tuple(_crossing(host, row) for host, row in read.pairs("crossings")),
         stdout=read.take(sizes[0]),
         stderr=read.take(sizes[1]),
         result=read.take(sizes[2]),
         outputs=tuple(_output(read, name, row) for name, row in outputs),
+        workspace=read_changes(read.anything("workspace"), read.take),
     )
     read.done()
     return result
@@ -317,3 +376,10 @@ def _output(read: _Fields, name: str, row: JsonValue) -> Output:
         raise BadFrame("An output does not have a size and a refusal.")
     content = read.take(_whole(row[0], "outputs"))
     return Output(name=name, content=content, refused=_text(row[1], "outputs"))
+
+
+def _crossing(host: str, row: JsonValue) -> Crossing:
+    match row:
+        case [int(port), str(address), str(verdict), int(received), int(sent)]:
+            return Crossing(host, port, address, verdict, received, sent)
+    raise BadFrame("A crossing does not have a port, an address, a verdict and two sizes.")
