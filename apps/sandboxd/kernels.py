@@ -211,7 +211,7 @@ class Kernel(threading.Thread):
 
     def _loop(self) -> None:
         next_look = time.monotonic() + INTERVAL
-        while self.reason is None:
+        while not self._over():
             now = time.monotonic()
             until = min(self._phase_until, self._until)
             if now >= until:
@@ -226,8 +226,11 @@ class Kernel(threading.Thread):
                 continue
             for key, events in self._selector.select(min(next_look, until) - now):
                 self._serve(key.data, events)
-                if self.reason is not None:
+                if self._over():
                     return
+
+    def _over(self) -> bool:
+        return self.reason is not None
 
     def _out_of_time(self, now: float) -> None:
         match self.state:
