@@ -285,6 +285,8 @@ class Kernel(threading.Thread):
         self._open_call = self._interrupted = None
         self._selector.register(exchange.asker.fileno(), selectors.EVENT_READ, "asker")
         self._send(exchange.line)
+        # What came together with the request is not news of the descriptor any more.
+        self._hear_asker()
 
     def _hear_asker(self) -> None:
         exchange = self._exchange

@@ -1,35 +1,33 @@
 """Run cells of Python in one namespace that lives on, each asked for by a line on descriptor 3.
 
 This file runs beside the code it carries out, so whatever it says is as untrusted as that code. It
-imports nothing but the standard library and is never imported by the rest of Kaizen.
+imports nothing but the standard library, little of it before the first cell, and is never imported
+by the rest of Kaizen.
 """
 
-import ast
+import _ast
+import _thread
 import builtins
 import itertools
 import json
-import linecache
 import os
-import socket
 import sys
-import threading
-import traceback
 
+CHANNEL = 3
 SHOWN = 64 * 1024
 
 
 class Tools:
     """The tools that this program may call: they read, and another process decides each time."""
 
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
-        self._reader = channel.makefile("rb")
-        self._lock = threading.Lock()
+    def __init__(self) -> None:
+        self._reader = open(CHANNEL, "rb", closefd=False)  # noqa: SIM115 - as long as we live
+        self._lock = _thread.allocate_lock()
         self._open = False
 
     def available(self) -> object:
         """Return what may be called: name, description and input schema of each."""
-        return self._ask("", {})
+        return self._ask("tools.available", {})
 
     def call(self, name: str, /, **arguments: object) -> object:
         """Call a tool that reads and return its result; raise RuntimeError where that fails."""
@@ -41,16 +39,18 @@ class Tools:
         with self._lock:
             if not self._open:
                 raise RuntimeError("Tools can be called while a cell runs, and not between two.")
-            self._say({"kind": "call", "name": name or "tools.available", "args": arguments})
+            self._say({"kind": "call", "name": name, "args": arguments})
             answer = json.loads(self._reader.readline())
         if not answer["ok"]:
             raise RuntimeError(answer["value"])
         return answer["value"]
 
     def _say(self, what: dict) -> None:
-        self._channel.sendall(json.dumps(what, allow_nan=False).encode() + b"\n")
+        data = memoryview(json.dumps(what, allow_nan=False).encode() + b"\n")
+        while data:
+            data = data[os.write(CHANNEL, data) :]
 
-    def next_cell(self, done: dict | None) -> str | None:
+    def next_cell(self, done: "dict | None") -> "str | None":
         """Say what came of the last cell and wait for the next one."""
         with self._lock:
             self._open = False
@@ -62,28 +62,26 @@ class Tools:
 
 def carry_out(code: str, namespace: dict, name: str) -> dict:
     """Run one cell; its last expression is its value, as at the prompt."""
-    linecache.cache[name] = (len(code), None, code.splitlines(True), name)
     try:
-        tree = ast.parse(code, name)
+        tree = compile(code, name, "exec", 0x400)  # a syntax tree, without loading `ast`
         last = tree.body[-1] if tree.body else None
-        if isinstance(last, ast.Expr):
+        if isinstance(last, _ast.Expr):
             tree.body.pop()
         exec(compile(tree, name, "exec"), namespace)  # noqa: S102 - that is what this file is for
         value = None
-        if isinstance(last, ast.Expr):
-            value = eval(compile(ast.Expression(last.value), name, "eval"), namespace)  # noqa: S307
+        if isinstance(last, _ast.Expr):
+            tree = _ast.Expression(last.value)
+            value = eval(compile(tree, name, "eval"), namespace)  # noqa: S307
         if value is not None:
             namespace["_"] = value
         return {"kind": "done", "ok": True, "value": None if value is None else shown(repr(value))}
     except BaseException as problem:  # noqa: BLE001 - a cell may raise anything, SystemExit too
-        trace = traceback.TracebackException.from_exception(problem)
-        trace.stack[:] = [one for one in trace.stack if one.filename != __file__]
         return {
             "kind": "done",
             "ok": False,
             "type": shown(type(problem).__name__)[:200],
             "message": shown(text_of(problem))[:2000],
-            "traceback": shown("".join(trace.format()))[-8000:],
+            "traceback": trace_of(problem)[-8000:],
         }
 
 
@@ -95,18 +93,35 @@ def text_of(problem: BaseException) -> str:
         return "(this exception has no readable text)"
 
 
+def trace_of(problem: BaseException) -> str:
+    """Return where an exception came from, without the lines of this file."""
+    try:
+        import linecache
+        import traceback
+
+        for name, code in sources.items():
+            linecache.cache[name] = (len(code), None, code.splitlines(True), name)
+        trace = traceback.TracebackException.from_exception(problem)
+        trace.stack[:] = [one for one in trace.stack if one.filename != __file__]
+        return shown("".join(trace.format()))
+    except BaseException:  # noqa: BLE001 - the cell may have changed what this stands on
+        return ""
+
+
 def shown(text: str) -> str:
     """Return text as it may travel: bounded, no half of a surrogate pair and no NUL."""
     text = text if len(text) <= SHOWN else text[:SHOWN] + " [...]"
     return text.encode("utf-8", "replace").decode().replace("\0", "?")
 
 
+sources: "dict[str, str]" = {}
+
+
 def main() -> None:
     """Wait for cells until the channel ends."""
-    channel = socket.socket(fileno=3)
-    os.set_inheritable(3, False)
+    os.set_inheritable(CHANNEL, False)
     os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
-    tools = Tools(channel)
+    tools = Tools()
     namespace = {"__name__": "__main__", "__builtins__": builtins, "tools": tools}
     sys.path.insert(0, "/workspace")
     sys.argv = [""]
@@ -115,7 +130,11 @@ def main() -> None:
         code = tools.next_cell(done)
         if code is None:
             return
-        done = carry_out(code, namespace, f"<cell {number}>")
+        name = f"<cell {number}>"
+        sources[name] = code
+        if len(sources) > 50:
+            del sources[next(iter(sources))]
+        done = carry_out(code, namespace, name)
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
