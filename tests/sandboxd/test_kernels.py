@@ -93,21 +93,17 @@ def test_one_cell_is_given_a_bounded_number_of_bytes(kernel: Living) -> None:
     assert "larger than what one request may be given" in said["message"]
 
 
-def test_between_two_cells_nothing_can_be_called(kernel: Living) -> None:
+def test_what_a_thread_calls_between_two_cells_waits_for_the_next_one(kernel: Living) -> None:
     kernel.value(
-        "import threading, time\n"
+        "import threading\n"
         "found = []\n"
         "def later():\n"
-        "    while tools._open: time.sleep(0.01)\n"
-        "    try: tools.call('find')\n"
-        "    except Exception as problem: found.append(str(problem))\n"
+        "    for n in range(20): found.append(tools.call('find'))\n"
         "thread = threading.Thread(target=later)\n"
-        "thread.start()"
+        "thread.start()",
+        on_call=answering("early"),
     )
-    # The next cell may be quicker than the thread, which then just may call.
-    until = "while thread.is_alive(): pass"
-    found = kernel.value(f"{until}\nfound", on_call=answering(1))
-    assert found == "[]" or "between two" in str(found)
+    assert kernel.value("thread.join()\nlen(found)", on_call=answering("late")) == "20"
 
 
 def test_a_kernel_answers_to_its_owner_alone(daemon: Daemon, kernel: Living) -> None:

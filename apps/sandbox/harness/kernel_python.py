@@ -15,6 +15,8 @@ import sys
 
 CHANNEL = 3
 SHOWN = 64 * 1024
+# The flag of `ast`, which takes a while to load and is not needed otherwise.
+ONLY_A_TREE: int = 0x400
 
 
 class Tools:
@@ -23,7 +25,6 @@ class Tools:
     def __init__(self) -> None:
         self._reader = open(CHANNEL, "rb", closefd=False)  # noqa: SIM115 - as long as we live
         self._lock = _thread.allocate_lock()
-        self._open = False
 
     def available(self) -> object:
         """Return what may be called: name, description and input schema of each."""
@@ -37,8 +38,6 @@ class Tools:
 
     def _ask(self, name: str, arguments: dict) -> object:
         with self._lock:
-            if not self._open:
-                raise RuntimeError("Tools can be called while a cell runs, and not between two.")
             self._say({"kind": "call", "name": name, "args": arguments})
             answer = json.loads(self._reader.readline())
         if not answer["ok"]:
@@ -52,26 +51,24 @@ class Tools:
 
     def next_cell(self, done: "dict | None") -> "str | None":
         """Say what came of the last cell and wait for the next one."""
+        # Held while nobody listens: what a thread calls between two cells waits for the next one.
         with self._lock:
-            self._open = False
             self._say(done or {"kind": "ready"})
             line = self._reader.readline()
-            self._open = True
         return json.loads(line)["code"] if line else None
 
 
 def carry_out(code: str, namespace: dict, name: str) -> dict:
     """Run one cell; its last expression is its value, as at the prompt."""
     try:
-        tree = compile(code, name, "exec", 0x400)  # a syntax tree, without loading `ast`
+        tree = compile(code, name, "exec", ONLY_A_TREE)
         last = tree.body[-1] if tree.body else None
         if isinstance(last, _ast.Expr):
             tree.body.pop()
         exec(compile(tree, name, "exec"), namespace)  # noqa: S102 - that is what this file is for
         value = None
         if isinstance(last, _ast.Expr):
-            tree = _ast.Expression(last.value)
-            value = eval(compile(tree, name, "eval"), namespace)  # noqa: S307
+            value = eval(compile(_ast.Expression(last.value), name, "eval"), namespace)  # noqa: S307
         if value is not None:
             namespace["_"] = value
         return {"kind": "done", "ok": True, "value": None if value is None else shown(repr(value))}
