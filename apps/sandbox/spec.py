@@ -5,9 +5,11 @@ from __future__ import annotations
 from apps.sandboxd.jobs import Output, Reason, SandboxResult, SandboxSpec, Stats
 from apps.sandboxd.limits import Clamp, Limits
 from apps.sandboxd.probe import ProbeReport, ProbeStatus
+from apps.sandboxd.workfiles import LeftOut, WorkChanges, WorkFile
 
 __all__ = [
     "Clamp",
+    "LeftOut",
     "Limits",
     "Output",
     "ProbeReport",
@@ -16,4 +18,6 @@ __all__ = [
     "SandboxResult",
     "SandboxSpec",
     "Stats",
+    "WorkChanges",
+    "WorkFile",
 ]

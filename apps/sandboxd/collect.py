@@ -19,7 +19,7 @@ _RESOLVE: Final = _NO_XDEV | _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_REFUSALS: Final = {
+REFUSALS: Final = {
     errno.ENOENT: "missing",
     errno.ENOTDIR: "missing",
     errno.ELOOP: "link",
@@ -30,11 +30,15 @@ _REFUSALS: Final = {
 }
 
 
-def open_beneath(folder: int, name: str) -> int:
-    """Open a file below a folder for reading; links, other mounts and escapes raise OSError."""
-    how = struct.pack("=QQQ", _FLAGS, 0, _RESOLVE)
+def open_beneath(folder: int, name: str, flags: int = _FLAGS, mode: int = 0) -> int:
+    """Open a file below a folder; links, other mounts and escapes raise OSError."""
+    how = struct.pack("=QQQ", flags | os.O_CLOEXEC, mode, _RESOLVE)
     opened: int = _libc.syscall(
-        ctypes.c_long(_OPENAT2), ctypes.c_int(folder), name.encode(), how, ctypes.c_size_t(len(how))
+        ctypes.c_long(_OPENAT2),
+        ctypes.c_int(folder),
+        os.fsencode(name),
+        how,
+        ctypes.c_size_t(len(how)),
     )
     if opened < 0:
         code = ctypes.get_errno()
@@ -62,7 +66,7 @@ def _one(folder: int, name: str, *, max_file: int) -> Output:
     except BadPath:
         return Output(name, refused="bad_name")
     except OSError as problem:
-        return Output(name, refused=_REFUSALS.get(problem.errno or 0, "unreadable"))
+        return Output(name, refused=REFUSALS.get(problem.errno or 0, "unreadable"))
     try:
         facts = os.fstat(opened)
         if not stat.S_ISREG(facts.st_mode):

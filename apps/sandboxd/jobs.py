@@ -19,6 +19,19 @@ from apps.domain.egress import (
 from apps.domain.paths import BadPath, check_name, check_tree
 from apps.domain.wire import BadFrame, JsonValue, Message
 from apps.sandboxd.limits import BadLimit, Clamp, Limits, read_limits
+from apps.sandboxd.workfiles import (
+    MAX_WORK_BODY,
+    BadWorkFiles,
+    WorkChanges,
+    WorkFile,
+    bodies_of,
+    change_bodies,
+    change_fields,
+    check_work_files,
+    read_changes,
+    read_files,
+    rows_of,
+)
 
 MAX_FILES: Final = 512
 MAX_TREE_BYTES: Final = 16 * 1024 * 1024
@@ -30,8 +43,8 @@ MAX_OUTPUTS: Final = 64
 MAX_OUTPUT_BYTES: Final = 32 * 1024 * 1024
 MAX_CROSSINGS: Final = 256
 MAX_DEADLINE_MS: Final = 24 * 3600 * 1000
-MAX_JOB_BODY: Final = 2 * MAX_TREE_BYTES + MAX_STDIN_BYTES
-MAX_REPLY_BODY: Final = MAX_OUTPUT_BYTES + 24 * 1024 * 1024
+MAX_JOB_BODY: Final = 2 * MAX_TREE_BYTES + MAX_STDIN_BYTES + MAX_WORK_BODY
+MAX_REPLY_BODY: Final = MAX_OUTPUT_BYTES + MAX_WORK_BODY + 24 * 1024 * 1024
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
 _CORRELATION = re.compile(r"[A-Za-z0-9._:-]{0,64}\Z")
@@ -66,6 +79,8 @@ class SandboxSpec:
 
     `files` appear read-only under /package and `harness` under /kaizen. The name `python` in
     `argv` is the sandbox's own interpreter. `outputs` name files of /workspace to bring back.
+    `workspace` are writable files that lie in /workspace at the start; with `keep_workspace`, what
+    became of them comes back.
     """
 
     argv: tuple[str, ...]
@@ -76,6 +91,8 @@ class SandboxSpec:
     outputs: tuple[str, ...] = ()
     harness: tuple[tuple[str, bytes], ...] = ()
     correlation_id: str = ""
+    workspace: tuple[WorkFile, ...] = ()
+    keep_workspace: bool = False
     network: Network = NO_NETWORK
 
 
@@ -113,6 +130,7 @@ class SandboxResult:
     clamped: tuple[Clamp, ...] = ()
     detail: str = ""
     python: str = ""
+    workspace: WorkChanges | None = None
     crossings: tuple[Crossing, ...] = ()
 
 
@@ -144,7 +162,8 @@ def check_spec(spec: SandboxSpec) -> SandboxSpec:
             check_name(name)
         if len(set(spec.outputs)) != len(spec.outputs):
             raise BadJob("An output is named twice.")
-    except BadPath as problem:
+        check_work_files(spec.workspace)
+    except (BadPath, BadWorkFiles) as problem:
         raise BadJob(str(problem)) from problem
     return spec
 
@@ -160,6 +179,7 @@ def encode_job(spec: SandboxSpec, *, deadline_ms: int) -> Message:
     """Write a job as a message; `deadline_ms` bounds the wait for a free sandbox and the run."""
     check_spec(spec)
     blobs = [spec.stdin, *(c for _, c in spec.files), *(c for _, c in spec.harness)]
+    blobs += bodies_of(spec.workspace)
     return Message(
         kind="job",
         fields={
@@ -173,6 +193,8 @@ def encode_job(spec: SandboxSpec, *, deadline_ms: int) -> Message:
             "correlation_id": spec.correlation_id,
             "network": network_fields(spec.network),
             "deadline_ms": deadline_ms,
+            "workspace": rows_of(spec.workspace),
+            "keep_workspace": spec.keep_workspace,
         },
         body=b"".join(blobs),
     )
@@ -190,6 +212,15 @@ class _Fields:
 
     def texts(self, name: str) -> tuple[str, ...]:
         return tuple(_text(one, name) for one in self.rows(name))
+
+    def yes(self, name: str) -> bool:
+        value = self._fields.pop(name, None)
+        if not isinstance(value, bool):
+            raise BadFrame(f"The field {name} is not true or false.")
+        return value
+
+    def anything(self, name: str) -> JsonValue:
+        return self._fields.pop(name, None)
 
     def whole(self, name: str) -> int:
         return _whole(self._fields.pop(name, None), name)
@@ -267,6 +298,8 @@ def decode_job(message: Message) -> tuple[SandboxSpec, int]:
         stdin=read.take(stdin_size),
         files=tuple((name, read.take(size)) for name, size in file_sizes),
         harness=tuple((name, read.take(size)) for name, size in harness_sizes),
+        workspace=read_files(read.rows("workspace"), read.take),
+        keep_workspace=read.yes("keep_workspace"),
     )
     read.done()
     return check_spec(spec), deadline_ms
@@ -288,12 +321,18 @@ def encode_result(result: SandboxResult) -> Message:
             "clamped": [[one.name, [one.asked, one.given]] for one in result.clamped],
             "detail": result.detail[:1000],
             "python": result.python,
+            "workspace": change_fields(result.workspace),
             "crossings": [
                 [one.host, [one.port, one.address, one.verdict, one.received, one.sent]]
                 for one in result.crossings
             ],
         },
-        body=b"".join([result.stdout, result.stderr, result.result, *contents]),
+        body=b"".join(
+            (
+                *(result.stdout, result.stderr, result.result, *contents),
+                *change_bodies(result.workspace),
+            )
+        ),
     )
 
 
@@ -326,6 +365,7 @@ def decode_result(message: Message) -> SandboxResult:
         stderr=read.take(sizes[1]),
         result=read.take(sizes[2]),
         outputs=tuple(_output(read, name, row) for name, row in outputs),
+        workspace=read_changes(read.anything("workspace"), read.take),
     )
     read.done()
     return result

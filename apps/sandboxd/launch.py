@@ -23,6 +23,7 @@ from apps.sandboxd.jobs import SandboxSpec
 from apps.sandboxd.layout import GATE, PRLIMIT, Descriptors, Layout, arguments
 from apps.sandboxd.limits import Limits, process_limits
 from apps.sandboxd.uids import UidPool
+from apps.sandboxd.workspace import stage
 
 _log = logging.getLogger(__name__)
 
@@ -284,8 +285,9 @@ class _Launch:
                 process, outer_fd, init_pid, init_fd, stdin, stdout, stderr, result,
                 self.group, self.give_back,
             )  # fmt: skip
-            # 4. Doors to what will be watched and collected.
+            # 4. Doors to what will be watched and collected; files into the workspace.
             self._open_places(live)
+            stage(live.workspace, self.spec.workspace, uid=self.uid)
             for number in (stdin, stdout, stderr):
                 os.set_blocking(number, False)
             result.setblocking(False)

@@ -32,6 +32,7 @@ from apps.sandboxd.limits import CEILINGS, Limits, clamp
 from apps.sandboxd.probe import ProbeReport, encode_probe
 from apps.sandboxd.supervise import Call
 from apps.sandboxd.uids import NoFreeUid
+from apps.sandboxd.workfiles import BadWorkFiles
 
 _log = logging.getLogger(__name__)
 
@@ -258,6 +259,9 @@ class Server:
             return
         try:
             result = self._run(asker, spec, deadline, report.python)
+        except BadWorkFiles as problem:
+            asker.answer(_refusal("bad_job", str(problem)))
+            return
         except (LaunchFailed, NoDriver, NoFreeUid) as problem:
             # Whatever changed on the machine, the next job hears about it from a new probe.
             self._report = None

@@ -23,6 +23,8 @@ from apps.sandboxd.jobs import (
 from apps.sandboxd.launch import LiveSandbox, NotDead, Spent
 from apps.sandboxd.limits import MIB, Clamp, Limits
 from apps.sandboxd.watch import INTERVAL, Places, Watch
+from apps.sandboxd.workfiles import known_of
+from apps.sandboxd.workspace import take_back
 
 _log = logging.getLogger(__name__)
 
@@ -246,6 +248,11 @@ class Call:
             clamped=self.clamped,
             detail=self.detail,
             python=self.python,
+            workspace=(
+                take_back(self.live.workspace, known_of(self.spec.workspace))
+                if self.spec.keep_workspace
+                else None
+            ),
         )
 
     def _outputs(self) -> tuple[Output, ...]:
