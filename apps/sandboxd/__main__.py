@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from apps.domain.egress import BadNetwork, read_blocks
 from apps.sandboxd.driver import BubblewrapDriver, Options
 from apps.sandboxd.launch import RESULT_FD, Launcher
 from apps.sandboxd.limits import CEILINGS, NAMES, BadLimit, Limits, read_limits
@@ -44,6 +45,10 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--ceiling", action="append", default=[], metavar="NAME=VALUE",
         help=f"the most a job may have of: {', '.join(NAMES)}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--egress-exempt", action="append", default=[], metavar="BLOCK",
+        help="a block of addresses that is not public and may be reached all the same",
     )  # fmt: skip
     parser.add_argument("--cgroup-required", action="store_true")
     return parser
@@ -91,7 +96,8 @@ def main(given: Sequence[str] | None = None) -> int:
     )
     try:
         ceilings = _ceilings(said.ceiling)
-    except BadLimit as problem:
+        exempt = read_blocks(said.egress_exempt)
+    except (BadLimit, BadNetwork) as problem:
         parser.error(str(problem))
     if said.jobs < 1 or said.queue < 0:
         parser.error("--jobs has to be at least 1, and --queue not below 0.")
@@ -108,6 +114,7 @@ def main(given: Sequence[str] | None = None) -> int:
         runtime=said.runtime,
         uids=said.uid_range,
         cgroup_required=said.cgroup_required,
+        egress_exempt=exempt,
         # Should one of these lie under /usr, sandboxes see an empty folder in its place.
         hidden=(code, said.state.resolve(), said.socket.resolve().parent, *_environments()),
     )

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import selectors
 import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
-from apps.domain.egress import HTTPS, Crossing, Denied, Network, NetworkKind, read_connect
+from apps.domain.egress import Crossing, Denied, Network, read_connect
 from apps.sandboxd.egress_names import MAX_QUESTION, Names
+from apps.sandboxd.egress_relay import Relay
 from apps.sandboxd.egress_route import Routes
 from apps.sandboxd.jobs import MAX_CROSSINGS
 from apps.sandboxd.limits import MIB
@@ -38,15 +36,9 @@ MAX_BYTES: Final = 64 * MIB
 MAX_HEAD: Final = 8 * 1024
 HEAD_SECONDS: Final = 10.0
 
-_MAX_LISTENED: Final = 16
-_ENTER_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 1.0
-_CHUNK: Final = 64 * 1024
-_HELPER: Final = Path(__file__).with_name("egress_enter.py")
-
-
-class NoWayIn(RuntimeError):
-    """The sockets inside a sandbox could not be made; the sentence is for the operator."""
+# A program that only knocks costs it time, not us.
+_KNOCKS_A_SECOND: Final = 500
 
 
 @dataclass(slots=True)
@@ -62,7 +54,7 @@ class _Pace:
 
     def gone(self) -> bool:
         """Tell whether the call is over."""
-        return self.egress.closed
+        return self.egress.over()
 
 
 @dataclass(slots=True)
@@ -118,12 +110,18 @@ class Egress:
             for one in listening:
                 one.setblocking(False)
                 selector.register(one, selectors.EVENT_READ)
+            second, knocks = time.monotonic(), 0
             while not self.closed:
                 for key, _ in selector.select():
+                    knocks += 1
                     if key.fileobj is self.lookups:
                         self._look_up()
                     elif isinstance(key.fileobj, socket.socket):
                         self._accept(key.fileobj)
+                if (passed := time.monotonic() - second) >= 1:
+                    second, knocks = time.monotonic(), 0
+                elif knocks >= _KNOCKS_A_SECOND:
+                    select.select([self._stop[0]], [], [], 1 - passed)
 
     def _accept(self, listening: socket.socket) -> None:
         try:
@@ -187,21 +185,23 @@ class Egress:
         with outside:
             if proxied:
                 inside.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            verdict, received, sent = _Relay(self, inside, outside, rest).run()
+            verdict, received, sent = Relay(self, inside, outside, rest).run()
         self._note(Crossing(name, port, address, verdict, received, sent))
 
     def _meant(self, inside: socket.socket) -> tuple[str, int]:
         address, port = inside.getsockname()[:2]
-        host = self._names.meant(address)
-        if host is None:
-            raise Denied("bad_host", "No name was looked up for that address.")
-        return host, port
+        # An address that no name was looked up for stands for none, and none is refused.
+        return self._names.meant(address) or "", port
 
     def spend(self, size: int) -> bool:
         """Count bytes that are about to pass; tell whether the call may still send and receive."""
         with self._lock:
             self._bytes += size
             return self._bytes <= MAX_BYTES
+
+    def over(self) -> bool:
+        """Tell whether the call is over."""
+        return self.closed
 
     def stop_fd(self) -> int:
         """Return the descriptor that becomes readable when the call is over."""
@@ -242,141 +242,14 @@ def _refuse(inside: socket.socket, denied: Denied) -> None:
     body = f"{denied}\n".encode()
     head = (
         "HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain; charset=utf-8\r\n"
-        f"Content-Length: {len(body)}\r\nX-Kaizen-Egress: {denied.code}\r\nConnection: close\r\n\r\n"
+        f"Content-Length: {len(body)}\r\nX-Kaizen-Egress: {denied.code}\r\n"
+        "Connection: close\r\n\r\n"
     )
     inside.settimeout(2)
     with suppress(OSError):
         inside.sendall(head.encode("ascii") + body)
         inside.shutdown(socket.SHUT_WR)
-
-
-class _Relay:
-    """Carry bytes both ways until both ends have said all, or the call's budget is spent."""
-
-    def __init__(
-        self, egress: Egress, inside: socket.socket, outside: socket.socket, first: bytes
-    ) -> None:
-        self._egress = egress
-        self._ends = {inside: outside, outside: inside}
-        self._outside = outside
-        self._waiting = {inside: bytearray(), outside: bytearray(first)}
-        self._open = {inside: True, outside: True}
-        self._moved = {inside: 0, outside: len(first)}
-
-    def run(self) -> tuple[str, int, int]:
-        """Return how it ended, and how many bytes came in and went out."""
-        outside = self._outside
-        inside = self._ends[outside]
-        for one in self._ends:
-            one.setblocking(False)
-        verdict = "allowed" if self._egress.spend(self._moved[outside]) else "too_much"
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._egress.stop_fd(), selectors.EVENT_READ, None)
-            while verdict == "allowed" and not self._egress.closed and self._pending():
-                self._watch(selector)
-                for key, events in selector.select():
-                    if isinstance(key.fileobj, socket.socket) and not self._move(
-                        key.fileobj, events
-                    ):
-                        verdict = "too_much"
-        return verdict, self._moved[inside], self._moved[outside]
-
-    def _pending(self) -> bool:
-        return any(self._open.values()) or any(self._waiting.values())
-
-    def _watch(self, selector: selectors.BaseSelector) -> None:
-        """Read from an end only while the other takes what came."""
-        for one, other in self._ends.items():
-            events = 0
-            if self._open[one] and len(self._waiting[other]) < _CHUNK:
-                events |= selectors.EVENT_READ
-            if self._waiting[one]:
-                events |= selectors.EVENT_WRITE
-            known = selector.get_map().get(one)
-            if known is not None and not events:
-                selector.unregister(one)
-            elif known is None and events:
-                selector.register(one, events)
-            elif known is not None and known.events != events:
-                selector.modify(one, events)
-
-    def _move(self, one: socket.socket, events: int) -> bool:
-        if events & selectors.EVENT_WRITE:
-            with suppress(BlockingIOError):
-                del self._waiting[one][: one.send(self._waiting[one])]
-            self._say_end(one)
-        if events & selectors.EVENT_READ:
-            try:
-                chunk = one.recv(_CHUNK)
-            except BlockingIOError:
-                return True
-            other = self._ends[one]
-            if not chunk:
-                self._open[one] = False
-                self._say_end(other)
-                return True
-            if not self._egress.spend(len(chunk)):
-                return False
-            self._moved[other] += len(chunk)
-            self._waiting[other] += chunk
-        return True
-
-    def _say_end(self, one: socket.socket) -> None:
-        """Pass on that the other end has said all, once it has been delivered."""
-        if not self._open[self._ends[one]] and not self._waiting[one]:
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_WR)
-
-
-def open_egress(*, network: Network, routes: Routes, init_pid: int, uid: int | None) -> Egress:
-    """Make the way out of a sandbox whose program has not begun, or raise NoWayIn."""
-    ports = _listened(network)
-    wishes = [f"tcp/127.0.0.1/{PROXY_PORT}", f"udp/127.0.0.1/{NAMES_PORT}"]
-    # Every address of its loopback: each made-up one is reached at these ports.
-    wishes += [f"tcp/0.0.0.0/{port}" for port in ports]
-    sockets = _bound_inside(wishes, init_pid, uid)
-    return Egress(network, routes, sockets[0], sockets[1], tuple(sockets[2:]))
-
-
-def _listened(network: Network) -> list[int]:
-    """Return the ports at which programs that know no proxy are heard."""
-    ports = {HTTPS} if network.kind is NetworkKind.ALLOWLIST else {80, HTTPS}
-    listed = sorted({port for rule in network.hosts for port in rule.ports})
-    if listed:
-        ports = set(listed[:_MAX_LISTENED])
-    return sorted(ports - {PROXY_PORT})
-
-
-def _bound_inside(wishes: Sequence[str], init_pid: int, uid: int | None) -> list[socket.socket]:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    with ours, theirs:
-        namespace = os.open(f"/proc/{init_pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            helper = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_HELPER), str(uid or 0), *wishes],
-                stdin=namespace,
-                stdout=theirs,
-                stderr=subprocess.PIPE,
-                env={},
-                cwd="/",
-            )
-        finally:
-            os.close(namespace)
-        theirs.close()
-        try:
-            _, said = helper.communicate(timeout=_ENTER_SECONDS)
-        except subprocess.TimeoutExpired:
-            helper.kill()
-            helper.communicate()
-            raise NoWayIn("The helper for a sandbox's network did not finish.") from None
-        if helper.returncode != 0:
-            tail = said.decode("utf-8", "replace").strip().rpartition("\n")[2]
-            raise NoWayIn(f"A sandbox's network could not be entered: {tail[:200]}")
-        ours.settimeout(_ENTER_SECONDS)
-        _, numbers, _, _ = socket.recv_fds(ours, 1, len(wishes))
-    sockets = [socket.socket(fileno=number) for number in numbers]
-    if len(sockets) != len(wishes):
-        for one in sockets:
-            one.close()
-        raise NoWayIn("The helper for a sandbox's network sent too few sockets.")
-    return sockets
+        # What is still on its way would otherwise reset the connection before this is read.
+        for _ in range(16):
+            if not inside.recv(MAX_HEAD):
+                break

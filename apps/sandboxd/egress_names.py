@@ -73,8 +73,8 @@ class Names:
             return _reply(question, end, 0), None, name
         address = self.address(host)
         if address is None:
-            denied = Denied("too_many_names", f"A call looks up at most {MAX_NAMES} names.")
-            return _reply(question, end, _REFUSED), denied, name
+            full = Denied("too_many_names", f"A call looks up at most {MAX_NAMES} names.")
+            return _reply(question, end, _REFUSED), full, name
         return _reply(question, end, 0, address), None, name
 
 
