@@ -11,7 +11,7 @@ from apps.accounts.models import User
 from apps.approvals.models import Answer, ApprovalRequest
 from apps.approvals.selectors import request_for
 from apps.domain.policy import Second
-from apps.domain.tooling import Effect, EffectDomain, EffectKind, Family, Specification
+from apps.domain.tooling import Effect, EffectDomain, EffectKind, Family, Guard, Specification
 from apps.grants.policy import deployment_policy
 from apps.runs.bodies import arguments_of
 from apps.tools.catalog import resolve_tool
@@ -122,6 +122,8 @@ def _where(spec: Specification | None) -> str:
     match spec.effect_domain:
         case EffectDomain.OURS:
             return "Kaizen's own store."
+        case EffectDomain.CHECKPOINTED if spec.guard is Guard.ISOLATED:
+            return "A program in the sandbox, without network; its files in Kaizen's own store."
         case EffectDomain.CHECKPOINTED:
             return "Kaizen's own store, step by step."
         case EffectDomain.EXTERNAL if spec.family is Family.PACKAGES:

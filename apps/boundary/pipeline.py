@@ -32,13 +32,14 @@ from django.db.models import F
 from apps.approvals.errors import ReceiptSpent
 from apps.boundary.crossing import Begun, Crossed, Crossing, Settled, Waiting
 from apps.boundary.hold import Hold
+from apps.boundary.live import LiveOutput
 from apps.boundary.pausing import begin_pause, settle_from_early_answer
 from apps.boundary.selectors import may_be_executed
 from apps.boundary.standing import Standing, read_standing
 from apps.boundary.steps.approve import ask, hand_over
 from apps.boundary.steps.consume import announce, consume, hand_on
 from apps.boundary.steps.decide import judge
-from apps.boundary.steps.execute import Execution, execute
+from apps.boundary.steps.execute import Execution, execute, keep
 from apps.boundary.steps.project import project, unexecuted
 from apps.boundary.steps.record import record
 from apps.core.correlation import bind_correlation_id
@@ -54,6 +55,7 @@ from apps.domain.tooling import (
     Reason,
     ToolFailure,
     ToolHandedOn,
+    ToolPrepared,
 )
 from apps.quotas.errors import QuotaExceeded
 from apps.rooms.services import room_last
@@ -171,13 +173,15 @@ def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:
     if tool is None:
         raise LookupError("Only a resolved tool is ever dispatched.")
     arguments = arguments_of(crossing.call)
-    with Hold(call_id=crossing.call.pk, run_id=crossing.run.pk, executor=executor) as hold:
+    live = LiveOutput(run=crossing.run, call=crossing.call)
+    with live, Hold(call_id=crossing.call.pk, run_id=crossing.run.pk, executor=executor) as hold:
         executed = execute(
             tool=tool,
             run=crossing.run,
             call=crossing.call,
             arguments=arguments,
             cancelled=hold.cancelled,
+            say=live.say,
         )
     with room_last():
         settle_executed(begun=Begun(crossing, rule), executed=executed, executor=executor)
@@ -194,6 +198,8 @@ def settle_executed(*, begun: Begun, executed: Execution, executor: str) -> Call
         return settling.call
     if isinstance(executed, ToolHandedOn):
         raise LookupError("Only what commits with its settlement hands a call on.")
+    if isinstance(executed, ToolPrepared):
+        executed = keep(tool=begun.tool, call=settling.call, prepared=executed)
     return record(
         settling,
         outcome=executed.outcome,
@@ -213,7 +219,7 @@ def _execute(crossing: Crossing, rule: str) -> Crossed:
     executed = execute(
         tool=tool, run=crossing.run, call=crossing.call, arguments=arguments_of(crossing.call)
     )
-    if isinstance(executed, Paused):
+    if isinstance(executed, Paused | ToolPrepared):
         raise LookupError("What commits with its settlement cannot wait for an answer.")
     if isinstance(executed, ToolHandedOn):
         return hand_on(crossing, to=executed.to)
@@ -306,17 +312,18 @@ def _settle_silent(crossing: Crossing) -> None:
         return
     # What the call was when it was proposed counts, not what its tool may have become.
     read = crossing.call.effect == Effect.READ.value
-    outcome = Outcome.ABANDONED if read else Outcome.AMBIGUOUS
-    reason = Reason.INTERRUPTED if read else Reason.OUTCOME_UNKNOWN
-    message = (
-        "The worker stopped before the tool had answered. The tool only reads, so it may be"
-        " called again."
+    certain = read or _keeps_at_its_end(crossing)
+    outcome = Outcome.ABANDONED if certain else Outcome.AMBIGUOUS
+    reason = Reason.INTERRUPTED if certain else Reason.OUTCOME_UNKNOWN
+    message = "The worker stopped before the tool had answered. " + (
+        "The tool only reads, so it may be called again."
         if read
-        else "The worker stopped before the tool had answered. Whether it changed anything is"
-        " unknown; look before trying again."
+        else "What it would have kept is not kept: nothing was saved, and it may be called again."
+        if certain
+        else "Whether it changed anything is unknown; look before trying again."
     )
     # It was the worker that fell silent, whatever the tool did to it.
-    failure = ToolFailure(reason, message, retryable=read, domain=FaultDomain.BOUNDARY)
+    failure = ToolFailure(reason, message, retryable=certain, domain=FaultDomain.BOUNDARY)
     record(
         crossing,
         outcome=outcome,
@@ -327,10 +334,21 @@ def _settle_silent(crossing: Crossing) -> None:
             reason=reason,
             message=message,
             fault=failure.fault,
-            retryable=read,
+            retryable=certain,
         ),
         explanation=message,
         failure=failure,
+    )
+
+
+def _keeps_at_its_end(crossing: Crossing) -> bool:
+    """Whether all that the call's tool keeps commits with its settlement, as it was proposed."""
+    tool = crossing.tool
+    return (
+        tool is not None
+        and tool.spec.later
+        and tool.spec.effect_domain is EffectDomain.CHECKPOINTED
+        and tool.digest == crossing.call.descriptor_digest
     )
 
 

@@ -101,6 +101,8 @@ def _projected_failure(failure: ToolFailure, spec: Specification) -> dict[str, A
     }
     if spec.outside_data:
         projected["outside_data"] = OUTSIDE_NOTICE
+    if failure.details is not None:
+        projected["details"] = bound(redact(failure.details))
     if failure.non_substitutable:
         projected["non_substitutable"] = True
     if failure.saved:

@@ -28,3 +28,11 @@ def shown(text: str, *, limit: int = 80) -> str:
     if len(body) > limit or clipped is not text:
         body = body[: max(limit - 3, 0)] + "..."
     return f'"{body}"'
+
+
+def visible(text: str) -> str:
+    """Return text in which whatever a terminal would obey is made visible instead."""
+    return "".join(
+        one if one in "\n\t" or one.isprintable() else f"\\x{ord(one):02x}"
+        for one in text.replace("\r\n", "\n")
+    )

@@ -40,7 +40,7 @@ class StreamWriter:
         *,
         room_id: Any,
         stream: str,
-        of: Literal["say", "artifact"],
+        of: Literal["say", "artifact", "output"],
         run: Any,
         agent: dict[str, Any],
         member: dict[str, Any],

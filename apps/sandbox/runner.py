@@ -16,6 +16,7 @@ from typing import Final
 
 from apps.core.correlation import current_correlation_id
 from apps.domain.wire import JsonValue
+from apps.domain.words import visible
 from apps.sandbox.client import OnOutput, run
 from apps.sandbox.errors import JobRefused, SandboxUnavailable
 from apps.sandbox.replies import (
@@ -270,7 +271,4 @@ def _judge_tests(result: SandboxResult) -> tuple[Counts, str]:
 
 def _shown(output: bytes) -> str:
     """Return output for people: whatever a terminal would obey is made visible instead."""
-    text = output.decode("utf-8", "replace").replace("\r\n", "\n")
-    return "".join(
-        one if one in "\n\t" or one.isprintable() else f"\\x{ord(one):02x}" for one in text
-    )
+    return visible(output.decode("utf-8", "replace"))

@@ -17,6 +17,10 @@ from apps.tools.credentials import Credential
 from apps.tools.features import feature_is_on
 
 
+def say_nothing(stream: str, output: bytes) -> None:
+    """Show nobody what a tool says while it runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallContext:
     """Who calls, where, and until when. Identity comes from here, never from arguments."""
@@ -32,6 +36,8 @@ class CallContext:
     """The link under which another system may answer a call of a tool that pauses; made once."""
     credential: Credential | None = None
     """The handle of a tool that declares that it uses a connection; it holds no value."""
+    say: Callable[[str, bytes], None] = say_nothing
+    """Shows the room a piece of what the tool's program writes, by the name of its stream."""
 
 
 Handler = Callable[[dict[str, Any], CallContext], ToolResult]

@@ -93,6 +93,8 @@ def _facts(spec: Specification) -> Iterator[str]:
         yield "an identical call of the same turn is not made again"
     if spec.previewed_argument:
         yield f"the room watches `{spec.previewed_argument}` while it is written"
+    if spec.targets_argument:
+        yield f"the room sees the files of `{spec.targets_argument}` before they are there"
     if spec.later:
         yield "runs in a worker, and the run waits for it"
     if spec.pauses is not None:

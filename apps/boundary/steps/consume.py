@@ -22,6 +22,7 @@ from apps.domain.policy import Waived
 from apps.domain.tooling import CallState, Effect, EffectKind
 from apps.quotas import services as quotas
 from apps.rooms.services import publish_event
+from apps.runs.bodies import arguments_of
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call
 from apps.runs.services import actor_of, keep_call
@@ -86,9 +87,20 @@ def hand_on(crossing: Crossing, *, to: str) -> Waiting:
 
 def announce(crossing: Crossing) -> None:
     """Tell the room that a call which waited is now running."""
+    data: dict[str, Any] = {"call": str(crossing.call.pk), "run": str(crossing.run.pk)}
+    if targets := targets_in(crossing):
+        data["targets"] = targets
     publish_event(
         room_id=crossing.run.room_id,
         kind="call.dispatched",
         actor=actor_of(crossing.run.agent),
-        data={"call": str(crossing.call.pk), "run": str(crossing.run.pk)},
+        data=data,
     )
+
+
+def targets_in(crossing: Crossing) -> list[str]:
+    """Name the files that a call is to make, where its tool says which argument lists them."""
+    spec = None if crossing.tool is None else crossing.tool.spec
+    if spec is None or spec.targets_argument is None:
+        return []
+    return [str(name) for name in arguments_of(crossing.call).get(spec.targets_argument, [])]

@@ -36,12 +36,13 @@ from apps.domain.tooling import (
     ToolFailure,
     ToolHandedOn,
     ToolOk,
+    ToolPrepared,
     ToolResult,
 )
 from apps.rooms.services import room_last
 from apps.runs.errors import AlreadySettled, RunOver, StaleFence
 from apps.runs.models import Call, Run
-from apps.tools.contract import CallContext, Tool
+from apps.tools.contract import CallContext, Tool, say_nothing
 from apps.tools.credentials import issued
 
 log = structlog.get_logger(__name__)
@@ -50,6 +51,8 @@ MAX_CHAIN = 2_000
 """Bytes of a failure's chain in the log; its end says most."""
 MAX_RAISED = 300
 """Characters of what a read raised that the model gets to read."""
+KEEPING_S = 30.0
+"""Seconds for keeping what a tool prepared; locks are held meanwhile."""
 MAX_REPORTED = 1_500
 """Characters of a body that reports a failure."""
 
@@ -67,8 +70,10 @@ class _Undone(Exception):
         self.executed = executed
 
 
-Execution = Executed | Paused | ToolHandedOn
-"""How a tool's code ended, or who has the call now."""
+Execution = Executed | Paused | ToolHandedOn | ToolPrepared
+"""How a tool's code ended, what is still to be kept of it, or who has the call now."""
+# Nothing of these outlives a call that was not settled: what they keep commits with its end.
+_UNDONE_WHOLE = frozenset({EffectDomain.OURS, EffectDomain.CHECKPOINTED})
 
 
 def execute(
@@ -78,6 +83,7 @@ def execute(
     call: Call,
     arguments: dict[str, Any],
     cancelled: Callable[[], bool] = lambda: False,
+    say: Callable[[str, bytes], None] = say_nothing,
 ) -> Execution:
     """Carry out a dispatched call as the member, under its deadline."""
     deadline = Deadline.after(tool.spec.timeout_s)
@@ -94,6 +100,7 @@ def execute(
                 cancelled=cancelled,
                 wait_link=_Link(call, tool.spec),
                 credential=credential,
+                say=say,
             )
             if tool.spec.effect_domain is EffectDomain.OURS:
                 executed = _ours(tool, arguments, context)
@@ -108,10 +115,31 @@ def execute(
     return executed
 
 
-def _elsewhere(tool: Tool, arguments: dict[str, Any], context: CallContext) -> Executed | Paused:
+def keep(*, tool: Tool, call: Call, prepared: ToolPrepared) -> Executed:
+    """Keep what a tool prepared, inside the transaction that settles its call, or none of it."""
+    try:
+        with bounded(Deadline.after(KEEPING_S)), room_last():
+            executed = returned(tool.spec, prepared.keep())
+            if executed.failure is not None and not executed.failure.saved:
+                raise _Undone(executed)
+    except _Undone as undone:
+        executed = undone.executed
+    except _LIFECYCLE:
+        raise
+    except Exception as raised:  # noqa: BLE001 - the savepoint undid it, and the call still settles
+        return _raised(tool.spec, call, raised, stopped=False)
+    _log_failure(tool.spec, call, executed)
+    return executed
+
+
+def _elsewhere(
+    tool: Tool, arguments: dict[str, Any], context: CallContext
+) -> Executed | Paused | ToolPrepared:
     """Run a handler whose effect lies outside: what it did is done, whatever it says of it."""
     result = tool.handler(arguments, context)
     if isinstance(result, Paused) and tool.spec.pauses is not None:
+        return result
+    if isinstance(result, ToolPrepared) and tool.spec.effect_domain is EffectDomain.CHECKPOINTED:
         return result
     return returned(tool.spec, result)
 
@@ -150,7 +178,7 @@ class _Link:
 
 def returned(spec: Specification, result: ToolResult) -> Executed:
     """Tell how an execution ended by what was handed back: by the tool, or in its place."""
-    if isinstance(result, Paused | ToolHandedOn):
+    if isinstance(result, Paused | ToolHandedOn | ToolPrepared):
         said = "The tool said that its call goes on elsewhere, and does not declare that it may."
         return Executed(Outcome.ERROR, ToolFailure(Reason.CONTRACT_ERROR, said))
     if isinstance(result, ToolFailure):
@@ -162,7 +190,7 @@ def returned(spec: Specification, result: ToolResult) -> Executed:
     if not errors:
         return Executed(Outcome.OK, result)
     said = f"The tool answered something that its contract does not allow. {errors[0]}"
-    if spec.effect_domain is EffectDomain.OURS:
+    if spec.effect_domain in _UNDONE_WHOLE:
         return Executed(Outcome.ERROR, ToolFailure(Reason.CONTRACT_ERROR, f"{said}{_NOTHING}"))
     if spec.effect is not Effect.READ:
         said += " What it was asked to do may have been done all the same."
@@ -194,7 +222,7 @@ def _raised(spec: Specification, call: Call, raised: Exception, *, stopped: bool
     kind = type(raised).__name__
     log.warning("tool_raised", tool=spec.name, call=str(call.pk), error=kind, chain=_chain(raised))
     where = f"({kind}, reference {call.pk})"
-    ours = spec.effect_domain is EffectDomain.OURS
+    ours = spec.effect_domain in _UNDONE_WHOLE
     if ours and (isinstance(raised, OutOfTime) or was_cancelled(raised)):
         said = f"The tool did not finish within {spec.timeout_s:g} s.{_NOTHING}"
         return Executed(Outcome.TIMEOUT, ToolFailure(Reason.TIMEOUT, said), said)

@@ -22,6 +22,7 @@ from apps.domain.tooling.results import (
     ToolFailure,
     ToolHandedOn,
     ToolOk,
+    ToolPrepared,
     ToolResult,
     usual_domain,
 )
@@ -91,6 +92,7 @@ __all__ = [
     "ToolFailure",
     "ToolHandedOn",
     "ToolOk",
+    "ToolPrepared",
     "ToolResult",
     "Untyped",
     "Visibility",

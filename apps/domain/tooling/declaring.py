@@ -132,6 +132,7 @@ def specify(
     intent_hints: tuple[str, ...] = (),
     dialect: str = DRAFT_2020_12,
     previewed_argument: str | None = None,
+    targets_argument: str | None = None,
     argument_cap: int = DEFAULT_ARGUMENT_CAP,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     repeat: RepeatPolicy = RepeatPolicy.RUN,
@@ -171,6 +172,7 @@ def specify(
         effect_domain=_member(EffectDomain, effect_domain, "effect_domain"),
         collaboration=_member(CollaborationClass, collaboration, "collaboration"),
         previewed_argument=previewed_argument,
+        targets_argument=targets_argument,
         argument_cap=argument_cap,
         timeout_s=timeout_s,
         repeat=_member(RepeatPolicy, repeat, "repeat"),
@@ -196,6 +198,7 @@ def check_specification(spec: Specification) -> None:
     _check_places(spec)
     _check_waiting(spec)
     _check_preview(spec)
+    _check_targets(spec)
 
 
 def _member(kind: type[Word], value: Any, field: str) -> Word:
@@ -252,8 +255,9 @@ def _check_types(spec: Specification) -> None:
             # A yes or no is a number to Python, and not to anybody who reads a declaration.
             if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
                 raise BadSpecification(field, "It is not of the right kind.")
-    if spec.previewed_argument is not None and not isinstance(spec.previewed_argument, str):
-        raise BadSpecification("previewed_argument", "It is not of the right kind.")
+    for field in ("previewed_argument", "targets_argument"):
+        if not isinstance(getattr(spec, field), str | None):
+            raise BadSpecification(field, "It is not of the right kind.")
 
 
 def _check_words(spec: Specification) -> None:
@@ -369,3 +373,18 @@ def _check_preview(spec: Specification) -> None:
         raise BadSpecification(
             "previewed_argument", "It does not name a string argument of the input schema."
         )
+
+
+def _check_targets(spec: Specification) -> None:
+    if spec.targets_argument is None:
+        return
+    schema = spec.input_schema
+    declared = schema.get("properties", {}).get(spec.targets_argument)
+    items = declared.get("items") if isinstance(declared, dict) else None
+    if not isinstance(items, dict) or items.get("type") != "string":
+        raise BadSpecification(
+            "targets_argument", "It does not name a list of names in the input schema."
+        )
+    if spec.targets_argument not in schema.get("required", []):
+        # Whoever announces the files must never have to guess them.
+        raise BadSpecification("targets_argument", "What names the files to come is required.")

@@ -9,6 +9,7 @@ class Feature(StrEnum):
 
     PACKAGES = "packages"
     DELEGATION = "delegation"
+    CODE = "code"
 
 
 FEATURES: Final = frozenset(feature.value for feature in Feature)

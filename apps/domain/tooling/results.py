@@ -1,5 +1,6 @@
 """What may an executed tool hand back, and whose failure was a failure?"""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -54,7 +55,8 @@ class ToolFailure:
 
     A tool that relays the failure of its caller's own program says so with `domain`. One whose
     failure no other tool may stand in for says `non_substitutable`: the model may explain, no more.
-    The exit status is of a program that the tool ran, for whoever reads the log.
+    The exit status is of a program that the tool ran, for whoever reads the log. `details` is a
+    JSON object that the model reads beside the message, redacted and bounded as results are.
     """
 
     reason: Reason
@@ -64,6 +66,7 @@ class ToolFailure:
     domain: FaultDomain | None = None
     non_substitutable: bool = False
     exit_status: int | None = None
+    details: dict[str, Any] | None = None
 
     @property
     def fault(self) -> FaultDomain:
@@ -88,4 +91,15 @@ class Paused:
     seconds: float | None = None
 
 
-ToolResult = ToolOk | ToolFailure | Paused | ToolHandedOn
+@dataclass(frozen=True, slots=True)
+class ToolPrepared:
+    """The tool did its work apart, and what is kept of it commits with the call's settlement.
+
+    `keep` runs in the transaction that settles the call, with run and call locked, and says how
+    the call ended. Where that never happens, nothing was kept.
+    """
+
+    keep: Callable[[], ToolOk | ToolFailure]
+
+
+ToolResult = ToolOk | ToolFailure | Paused | ToolHandedOn | ToolPrepared

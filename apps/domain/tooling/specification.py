@@ -116,6 +116,7 @@ class Specification:
     effect_domain: EffectDomain
     collaboration: CollaborationClass
     previewed_argument: str | None
+    targets_argument: str | None
     argument_cap: int
     timeout_s: float
     repeat: RepeatPolicy

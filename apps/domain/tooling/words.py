@@ -81,6 +81,7 @@ class Capability(StrEnum):
     AGENTS_INVOKE = "agents.invoke"
     DOCS_READ = "docs.read"
     PACKAGES_CALL = "packages.call"
+    CODE_RUN = "code.run"
 
     @property
     def reads_only(self) -> bool:
