@@ -188,6 +188,7 @@ class Stack:
                     sys.executable, "-u", "-m", "apps.sandboxd", "--socket", str(socket),
                     "--state", str(self._layout.folder("sandboxd")),
                     *(["--runtime", runtime] if runtime else []),
+                    *_exempted(environment),
                 ],
                 # Nothing to steal: no key, no address, no password.
                 env={},
@@ -328,6 +329,13 @@ def _answers(port: int) -> bool:
         return False
     finally:
         connection.close()
+
+
+def _exempted(environment: dict[str, str]) -> list[str]:
+    blocks = environment.get("KAIZEN_EGRESS_EXEMPT", "").split(",")
+    return [
+        word for block in blocks if block.strip() for word in ("--egress-exempt", block.strip())
+    ]
 
 
 def _demand_database(url: str) -> None:
