@@ -61,6 +61,7 @@ class Options:
     cgroup_required: bool = False
     egress_exempt: tuple[AddressBlock, ...] = ()
     hidden: tuple[Path, ...] = ()
+    stores: tuple[Path, ...] = ()
 
 
 class Silent:
@@ -140,7 +141,7 @@ class BubblewrapDriver:
             raise NoDriver(ProbeReport(ProbeStatus.NO_BUBBLEWRAP, str(problem))) from problem
         return Host(
             bubblewrap=bubblewrap,
-            layout=Layout(self._runtime(), self._options.hidden),
+            layout=Layout(self._runtime(), self._options.hidden, self._options.stores),
             seccomp=program,
             launcher=self._launcher,
             uids=self._uids,

@@ -21,6 +21,8 @@ WORKSPACE: Final = "/workspace"
 PACKAGE: Final = "/package"
 HARNESS: Final = "/kaizen"
 RUNTIME: Final = "/runtime/python"
+# Every package inside is found from here, since a program looks in each folder above its own.
+DEPENDENCIES_FOLDER: Final = "node_modules"
 PATH: Final = "/runtime/bin:/usr/local/bin:/usr/bin:/bin"
 
 PRLIMIT: Final = "/usr/bin/prlimit"
@@ -103,6 +105,12 @@ class Layout:
 
     runtime: Runtime | None
     hidden: tuple[Path, ...] = ()
+    stores: tuple[Path, ...] = ()
+
+    def dependencies(self, digest: str) -> Path | None:
+        """Return the folder of an installed tree, or None where no store has it."""
+        places = (store / digest / DEPENDENCIES_FOLDER for store in self.stores)
+        return next((place for place in places if place.is_dir()), None)
 
 
 def _below(path: Path, folder: Path) -> bool:
@@ -121,6 +129,7 @@ def arguments(layout: Layout, spec: SandboxSpec, limits: Limits, memory: Descrip
         *_sized("/tmp", limits.tmp_mb),  # noqa: S108 - a file system of the sandbox's own
         *_tree(PACKAGE, spec.files, memory),
         *_tree(HARNESS, spec.harness, memory),
+        *_installed(layout, spec.dependencies),
         "--remount-ro", "/dev",
         "--remount-ro", "/proc",
         "--remount-ro", "/",
@@ -164,6 +173,12 @@ def _system(layout: Layout) -> Iterator[str]:
             yield from ("--ro-bind", str(layout.runtime.source), RUNTIME)
         for name in ("python", "python3"):
             yield from ("--symlink", layout.runtime.inside, f"/runtime/bin/{name}")
+
+
+def _installed(layout: Layout, digest: str) -> Iterator[str]:
+    place = layout.dependencies(digest) if digest else None
+    if place is not None:
+        yield from ("--ro-bind", str(place), f"/{DEPENDENCIES_FOLDER}")
 
 
 def _etc(spec: SandboxSpec, memory: Descriptors) -> Iterator[str]:
