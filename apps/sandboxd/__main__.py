@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from apps.domain.egress import BadNetwork, read_blocks
 from apps.sandboxd.driver import BubblewrapDriver, Options
 from apps.sandboxd.launch import RESULT_FD, Launcher
 from apps.sandboxd.limits import CEILINGS, NAMES, BadLimit, Limits, read_limits
@@ -57,6 +58,10 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--ceiling", action="append", default=[], metavar="NAME=VALUE",
         help=f"the most a job may have of: {', '.join(NAMES)}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--egress-exempt", action="append", default=[], metavar="BLOCK",
+        help="a block of addresses that is not public and may be reached all the same",
     )  # fmt: skip
     parser.add_argument("--cgroup-required", action="store_true")
     return parser
@@ -104,7 +109,8 @@ def main(given: Sequence[str] | None = None) -> int:
     )
     try:
         ceilings = _ceilings(said.ceiling)
-    except BadLimit as problem:
+        exempt = read_blocks(said.egress_exempt)
+    except (BadLimit, BadNetwork) as problem:
         parser.error(str(problem))
     if said.jobs < 1 or min(said.queue, said.kernels, said.kernels_of_one) < 0:
         parser.error("--jobs has to be at least 1, and no other number below 0.")
@@ -121,6 +127,7 @@ def main(given: Sequence[str] | None = None) -> int:
         runtime=said.runtime,
         uids=said.uid_range,
         cgroup_required=said.cgroup_required,
+        egress_exempt=exempt,
         # Should one of these lie under /usr, sandboxes see an empty folder in its place.
         hidden=(code, said.state.resolve(), said.socket.resolve().parent, *_environments()),
         stores=tuple(store.resolve() for store in said.store),
