@@ -29,6 +29,8 @@ from apps.sandbox.spec import Clamp, Limits, Reason, SandboxResult, SandboxSpec
 
 PACKAGE: Final = "/package"
 PLACES: Final = Places(package=PACKAGE, output="/workspace/output", temporary="/tmp/call")  # noqa: S108
+# The programs that a runtime brings, which is bound only where one of them is started.
+_RUNTIMES: Final[Mapping[str, tuple[str, ...]]] = {"node": ("node",)}
 _OUTPUT: Final = "output/"
 # Make the call's two folders, go to the artifact's, and become the program: no shell stays, and no
 # word of the call is ever read by one.
@@ -87,6 +89,7 @@ def run_program(
         limits=_limits(bench),
         correlation_id=current_correlation_id(),
         keep_workspace=True,
+        runtimes=_RUNTIMES.get(program.command, ()),
     )
     return run(spec, deadline_s=bench.deadline_s, cancelled=bench.cancelled, path=bench.path)
 
