@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from apps.sandbox.installers import INSTALLERS, Materials, NotInstalled
-from apps.sandbox.runtime import NoRuntime, provision_runtime
+from apps.sandbox.runtime import provision_runtime
 from apps.sandboxd.layout import Runtime
 from apps.sandboxd.runtimes import NAMES, NODE
 
