@@ -217,6 +217,7 @@ def _reported(spec: Specification, result: ToolOk, member: str) -> ToolFailure:
         Reason.REPORTED_FAILURE,
         f"The tool's own answer reports a failure ({member[:60]}): {said}",
         saved=result.artifacts,
+        provenance=result.provenance,
     )
 
 

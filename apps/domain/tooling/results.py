@@ -1,7 +1,7 @@
 """What may an executed tool hand back, and whose failure was a failure?"""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from apps.domain.tooling.words import FaultDomain, Reason
@@ -47,6 +47,8 @@ class ToolOk:
 
     value: Any
     artifacts: tuple[str, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    """What the call stood on, kept with its record and shown to no model: digests, limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class ToolFailure:
     domain: FaultDomain | None = None
     non_substitutable: bool = False
     exit_status: int | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
     details: dict[str, Any] | None = None
     keeps_notes: bool = False
 
