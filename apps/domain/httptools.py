@@ -36,9 +36,12 @@ _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}\Z")
 _VALUE: Final = re.compile(r"[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?\Z")
 # How a message is framed, where it goes and who carries it is ours to say.
 _OURS: Final = frozenset(
-    "host content-length transfer-encoding connection keep-alive upgrade te trailer expect"
-    " accept-encoding proxy-authorization proxy-connection proxy-authenticate".split()
-)
+    {
+        "host", "content-length", "transfer-encoding", "connection", "keep-alive", "upgrade",
+        "te", "trailer", "expect", "accept-encoding", "proxy-authorization", "proxy-connection",
+        "proxy-authenticate",
+    }
+)  # fmt: skip
 _CREDENTIALS: Final = frozenset({"authorization", "cookie"})
 _JSON: Final = "application/json"
 _READS: Final = frozenset({"GET"})
@@ -309,14 +312,21 @@ def _segment(part: str, arguments: Mapping[str, Any]) -> str:
 def _in_path(name: str, arguments: Mapping[str, Any]) -> str:
     value = _scalar(name, arguments.get(name))
     # Some servers decode twice; what would then be a separator is refused, not only encoded.
-    if not value or any(sign in unquote(unquote(value)) for sign in "/\\\x00"):
+    if not value or any(sign in _bare(value) for sign in "/\\\x00"):
         raise BadRequest(f"{name} is empty, or holds a sign that separates parts of an address.")
     return quote(value, safe="")
 
 
 def _climbs(segment: str) -> bool:
     """Tell whether a segment names the folder it stands in or the one above, in any notation."""
-    return unquote(unquote(segment)).partition(";")[0] in (".", "..")
+    return _bare(segment).partition(";")[0] in (".", "..")
+
+
+def _bare(text: str) -> str:
+    """Return a text with every layer of %xx taken off."""
+    while (inner := unquote(text)) != text:
+        text = inner
+    return text
 
 
 def _pairs(query: str, arguments: Mapping[str, Any]) -> Iterator[str]:
@@ -336,7 +346,7 @@ def _body(tool: HttpTool, arguments: Mapping[str, Any], headers: dict[str, str])
         case "json-input" | "input-passthrough":
             if not declared:
                 headers["Content-Type"] = _JSON
-            return json.dumps(dict(arguments), ensure_ascii=False, allow_nan=False).encode()
+            return json.dumps(dict(arguments), allow_nan=False).encode("ascii")
         case "text":
             if not declared:
                 headers["Content-Type"] = "text/plain; charset=utf-8"

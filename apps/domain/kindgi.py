@@ -296,7 +296,7 @@ _REFUSED: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
         "pauses",
         _any,
         "Not supported yet: a tool that pauses hands its link to another system, and package code"
-        " has no network.",
+        " has nobody to hand a link to.",
     ),
     ("transport", lambda given: given == "mcp", 'The transport "mcp" is not supported yet.'),
     (
