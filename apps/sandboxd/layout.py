@@ -130,7 +130,8 @@ def arguments(layout: Layout, spec: SandboxSpec, limits: Limits, memory: Descrip
         *_sized(WORKSPACE, limits.workspace_mb),
         *_sized("/tmp", limits.tmp_mb),  # noqa: S108 - a file system of the sandbox's own
         *mounts(spec.runtimes, layout.runtimes),
-        *_tree(PACKAGE, spec.files, memory),
+        # A package's programs are started by their path, so its files may be executed.
+        *_tree(PACKAGE, spec.files, memory, "0555"),
         *_tree(HARNESS, spec.harness, memory),
         *_installed(layout, spec.dependencies),
         "--remount-ro", "/dev",
@@ -214,7 +215,9 @@ def _sized(place: str, mebibytes: int) -> tuple[str, ...]:
     return ("--size", str(mebibytes * MIB), "--perms", "0700", "--tmpfs", place)
 
 
-def _tree(place: str, files: tuple[tuple[str, bytes], ...], memory: Descriptors) -> Iterator[str]:
+def _tree(
+    place: str, files: tuple[tuple[str, bytes], ...], memory: Descriptors, perms: str = "0444"
+) -> Iterator[str]:
     """Write a tree into a small file system of its own and close that for writing.
 
     The bytes come out of memory, so no path of the host shows up in the mount table, and nothing
@@ -230,5 +233,5 @@ def _tree(place: str, files: tuple[tuple[str, bytes], ...], memory: Descriptors)
         if folder.parts:
             yield from ("--perms", "0755", "--dir", f"{place}/{folder}")
     for name, content in files:
-        yield from ("--perms", "0444", "--file", memory.memory(content), f"{place}/{name}")
+        yield from ("--perms", perms, "--file", memory.memory(content), f"{place}/{name}")
     yield from ("--remount-ro", place)
