@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Collection
 
 from django.db.models import Q, QuerySet
@@ -41,7 +40,7 @@ def connection_of(*, app: str, permissions: Collection[str], member: User | None
     return found
 
 
-def token_of(connection_id: uuid.UUID) -> str:
+def token_of(connection_id: str) -> str:
     """Return the access token of a connection that may still be used."""
     found = _usable().filter(pk=connection_id).first()
     if found is None:

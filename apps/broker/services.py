@@ -100,18 +100,23 @@ def set_connection(
     actor: User,
     app: str,
     owner: User | None,
-    token: str,
+    token: str | None,
     permissions: Iterable[str] = (),
     expires_at: datetime | None = None,
 ) -> Connection:
-    """Give a member, or the company, a connection to another system, or a new token for it."""
+    """Give a member, or the company, a connection to another system, or a new token for it.
+
+    Without a token the one that is there stays.
+    """
     require(actor, Permission.CONNECTION_MANAGE)
     if len(app) > 80 or not _NAME.match(app):
         raise SecretRefused("An app has letters, digits, and . _ - between them.", field="app")
-    check_value(token)
     found = Connection.objects.select_for_update().filter(app=app, owner=owner).first()
     connection = found or Connection(app=app, owner=owner)
-    connection.sealed = seal(token, row=connection.key)
+    if token is not None:
+        connection.sealed = seal(check_value(token), row=connection.key)
+    elif found is None:
+        raise SecretRefused("A new connection needs a token.", field="value")
     connection.permissions = sorted({one.strip() for one in permissions if one.strip()})
     connection.expires_at = expires_at
     connection.set_by, connection.set_at = actor, timezone.now()

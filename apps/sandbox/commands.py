@@ -20,6 +20,7 @@ from apps.domain.commandio.plain import BadArguments, clean_output, plain_argv
 from apps.domain.commandio.references import filled_reference
 from apps.domain.commandio.requests import Places, Request
 from apps.domain.commandio.results import MAX_STREAM_BYTES, BadResult, CommandResult, parse_result
+from apps.domain.egress import NO_NETWORK, Network
 from apps.domain.entries import CommandEntry, Program, Protocol
 from apps.domain.scoping import Artifact, ArtifactKind
 from apps.sandbox.client import run
@@ -49,6 +50,7 @@ class Bench:
     cancelled: Callable[[], bool] | None = None
     # The socket of another supervisor than the deployment's.
     path: Path | None = None
+    network: Network = NO_NETWORK
 
 
 def call_command_tool(entry: CommandEntry, arguments: Mapping[str, Any], bench: Bench) -> ToolReply:
@@ -88,6 +90,7 @@ def run_program(
         stdin=stdin,
         limits=_limits(bench),
         correlation_id=current_correlation_id(),
+        network=bench.network,
         keep_workspace=True,
         runtimes=_RUNTIMES.get(program.command, ()),
     )
@@ -139,7 +142,13 @@ def _started(entry: CommandEntry, argv: Sequence[str], stdin: bytes, bench: Benc
     except SandboxUnavailable as away:
         return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
     reply = _judged(entry.protocol, result)
-    return replace(reply, exit_code=result.exit_code, stats=result.stats, clamped=result.clamped)
+    return replace(
+        reply,
+        exit_code=result.exit_code,
+        stats=result.stats,
+        clamped=result.clamped,
+        crossings=result.crossings,
+    )
 
 
 def _judged(protocol: Protocol, result: SandboxResult) -> ToolReply:

@@ -57,10 +57,13 @@ class Tool:
     pins: Pins = field(default_factory=Pins)
     """The arguments that the deployment sets itself."""
 
+    allowed: bool = True
+    """Whether the deployment's own rules let such a tool be called at all."""
+
     @property
     def enabled(self) -> bool:
-        """Whether the deployment's switch is on."""
-        return self.feature is None or feature_is_on(self.feature)
+        """Whether the deployment lets it be called, and its switch is on."""
+        return self.allowed and (self.feature is None or feature_is_on(self.feature))
 
     @property
     def digest(self) -> str:

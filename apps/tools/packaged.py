@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from django.db import connection
 
 from apps.core.correlation import current_correlation_id
 from apps.domain.commandio.results import without_pixels
+from apps.domain.egress import Crossing
 from apps.domain.entries import (
     CommandEntry,
     FileEntry,
@@ -34,6 +35,10 @@ from apps.sandbox.client import Limits
 from apps.sandbox.commands import Bench, call_command_tool
 from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
 from apps.tools.contract import CallContext, Handler, Tool
+from apps.tools.declared import call_request, network_allowed
+
+MAX_TOLD = 40
+"""Destinations that the audit trail tells of one call."""
 
 log = structlog.get_logger(__name__)
 
@@ -74,11 +79,17 @@ def as_tool(row: PackageTool) -> Tool | None:
     """
     admitted = _Admitted(row.version_id, row.version)
     try:
+        network = _declared(admitted, row.name).network
         spec = _specification(admitted, row.name)
     except (BadManifest, BadSpecification, LookupError) as broken:
         log.error("package_tool_unreadable", tool=row.name, error=str(broken)[:200])
         return None
-    return Tool(spec=spec, handler=_handler(row, admitted), feature=Feature.PACKAGES)
+    return Tool(
+        spec=spec,
+        handler=_handler(row, admitted),
+        feature=Feature.PACKAGES,
+        allowed=network_allowed(network),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +120,15 @@ def _manifest(admitted: _Admitted) -> Manifest:
 
 def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
     def call(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
+        tool = _declared(admitted, row.name)
+        if isinstance(tool.entry, HttpEntry):
+            return call_request(tool, arguments, context)
         try:
             tree = load_tree(row.version)
         except TreeMismatch as changed:
             return ToolFailure(Reason.DEPENDENCY_UNAVAILABLE, str(changed))
         # The child may take its whole time: no connection is held while it runs.
         connection.close()
-        tool = _declared(admitted, row.name)
         reply = call_packaged(
             tool,
             _manifest(admitted),
@@ -154,6 +167,7 @@ def call_packaged(
                 correlation=current_correlation_id(),
                 cancelled=cancelled,
                 path=path,
+                network=tool.network,
             )
         case CommandEntry(session=session) if session:
             return _not_here("sessions of programs")
@@ -162,6 +176,7 @@ def call_packaged(
             if scope is None:
                 raise LookupError(f"{manifest.ref} has no artifact {tool.artifact}.")
             bench = Bench(tree, scope, limits_of(tool.limits), deadline_s, cancelled, path)
+            bench = replace(bench, network=tool.network)
             return call_command_tool(entry, arguments, bench)
         case FileEntry():
             return _not_here("file tools")
@@ -207,4 +222,28 @@ def _provenance(reply: ToolReply, published: str) -> dict[str, Any]:
         kept["clamped"] = [
             {"limit": one.name, "asked": one.asked, "given": one.given} for one in reply.clamped
         ]
+    if reply.crossings:
+        kept["network"] = _crossed(reply.crossings)
     return kept
+
+
+def _crossed(crossings: Sequence[Crossing]) -> dict[str, Any]:
+    """Return what a call tried to reach: each destination with its verdict, counts and bytes."""
+    told: dict[tuple[str, int, str], list[Crossing]] = {}
+    for one in crossings:
+        told.setdefault((one.host, one.port, one.verdict), []).append(one)
+    return {
+        "tried": [
+            {
+                "host": host,
+                "port": port,
+                "verdict": verdict,
+                "addresses": sorted({one.address for one in all_of if one.address})[:4],
+                "times": len(all_of),
+                "received": sum(one.received for one in all_of),
+                "sent": sum(one.sent for one in all_of),
+            }
+            for (host, port, verdict), all_of in list(told.items())[:MAX_TOLD]
+        ],
+        "more": max(0, len(told) - MAX_TOLD),
+    }
