@@ -17,3 +17,21 @@ class StaleVersion(Conflict):
 
 class BadArtifact(Invalid):
     """A title, kind, language or body that an artifact cannot have."""
+
+
+class NotText(Invalid):
+    """A file that a program made: it has no text to read or to write here."""
+
+    code = "not_text"
+
+
+class FileChanged(Conflict):
+    """A file that a turn was given has been changed since by somebody else."""
+
+    code = "file_changed"
+
+
+class FileDamaged(Conflict):
+    """The stored bytes of a file are not the ones that its version names."""
+
+    code = "file_damaged"

@@ -19,6 +19,7 @@ UID: Final = 1000
 WORKSPACE: Final = "/workspace"
 PACKAGE: Final = "/package"
 HARNESS: Final = "/kaizen"
+SHARED: Final = "/shared"
 RUNTIME: Final = "/runtime/python"
 PATH: Final = "/runtime/bin:/usr/local/bin:/usr/bin:/bin"
 
@@ -108,6 +109,7 @@ def arguments(layout: Layout, spec: SandboxSpec, limits: Limits, memory: Descrip
         *_sized("/tmp", limits.tmp_mb),  # noqa: S108 - a file system of the sandbox's own
         *_tree(PACKAGE, spec.files, memory),
         *_tree(HARNESS, spec.harness, memory),
+        *_tree(SHARED, spec.shared, memory),
         "--remount-ro", "/dev",
         "--remount-ro", "/proc",
         "--remount-ro", "/",

@@ -6,7 +6,7 @@ from typing import Any
 
 from apps.artifacts import selectors, services
 from apps.artifacts.errors import StaleVersion
-from apps.artifacts.models import Artifact, ArtifactVersion
+from apps.artifacts.models import WRITABLE_KINDS, ArtifactVersion
 from apps.artifacts.services import MAX_BODY, Provenance
 from apps.core.errors import Invalid, NotFound
 from apps.domain.tooling import (
@@ -78,6 +78,8 @@ def read_artifact(arguments: dict[str, Any], context: CallContext) -> ToolOk | T
         )
     except NotFound as refusal:
         return ToolFailure(Reason.NOT_FOUND, str(refusal))
+    except Invalid as refusal:
+        return ToolFailure(Reason.INVALID_ARGUMENTS, str(refusal))
     artifact = page.version.artifact
     return ToolOk(
         {
@@ -133,7 +135,7 @@ TOOLS = (
                 "type": "object",
                 "properties": {
                     "title": _TITLE,
-                    "kind": {"type": "string", "enum": list(Artifact.Kind.values)},
+                    "kind": {"type": "string", "enum": list(WRITABLE_KINDS)},
                     "language": {
                         "type": "string",
                         "maxLength": 40,
