@@ -52,6 +52,15 @@ KAIZEN_PROMPT_PROFILE = env.choice("KAIZEN_PROMPT_PROFILE", ("full", "brief"))
 KAIZEN_DB_POOL = env.number("KAIZEN_DB_POOL", 8, least=1)
 AGENT_LOOP_MAX_PARALLEL_TOOLS = env.number("AGENT_LOOP_MAX_PARALLEL_TOOLS", 1, least=1)
 
+# --- what packages need of other packages
+PKG_RUNNER_OFFLINE = env.flag("PKG_RUNNER_OFFLINE")
+PKG_RUNNER_TIMEOUT_SECONDS = env.number("PKG_RUNNER_TIMEOUT_SECONDS", 240, least=1)
+KAIZEN_NPM_REGISTRY = env.address("KAIZEN_NPM_REGISTRY")
+KAIZEN_DEPENDENCIES_DIR = Path(
+    env.text("KAIZEN_DEPENDENCIES_DIR") or KAIZEN_STATE_DIR / "dependencies"
+)
+KAIZEN_BUNDLED_DEPENDENCIES = env.text("KAIZEN_BUNDLED_DEPENDENCIES")
+
 # --- what may be measured from outside; without a token only administrators see it
 KAIZEN_METRICS_TOKEN = env.secret("KAIZEN_METRICS_TOKEN")
 

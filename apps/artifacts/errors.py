@@ -31,7 +31,13 @@ class FileChanged(Conflict):
     code = "file_changed"
 
 
-class FileDamaged(Conflict):
-    """The stored bytes of a file are not the ones that its version names."""
+class StaleCursor(Conflict):
+    """The draft holds something else than its writer believes."""
 
-    code = "file_damaged"
+    code = "stale_cursor"
+
+
+class DraftTaken(Conflict):
+    """The draft belongs to another turn, or to a later hold on this one, or is over."""
+
+    code = "draft_taken"

@@ -42,3 +42,9 @@ class MemoryMovedOn(Conflict):
     """Another call changed what is remembered of the workspace in the meantime."""
 
     code = "workspace_in_use"
+
+
+class DependenciesMissing(SandboxUnavailable):
+    """What a package needs of other packages is not there, so its code is not loaded."""
+
+    code = "dependencies_missing"

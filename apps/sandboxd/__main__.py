@@ -28,6 +28,13 @@ def _arguments() -> argparse.ArgumentParser:
         "--state", type=Path, required=True, help="a folder of the supervisor's own"
     )
     parser.add_argument("--runtime", type=Path, help="the Python that sandboxes run")
+    parser.add_argument(
+        "--store",
+        type=Path,
+        action="append",
+        default=[],
+        help="a folder of installed dependencies, by content address",
+    )
     parser.add_argument("--bwrap", type=Path, help="the bubblewrap to use (also KAIZEN_BWRAP)")
     parser.add_argument(
         "--uid-range", type=read_uid_range, default=UidRange(), metavar="START:COUNT"
@@ -110,6 +117,7 @@ def main(given: Sequence[str] | None = None) -> int:
         cgroup_required=said.cgroup_required,
         # Should one of these lie under /usr, sandboxes see an empty folder in its place.
         hidden=(code, said.state.resolve(), said.socket.resolve().parent, *_environments()),
+        stores=tuple(store.resolve() for store in said.store),
     )
     running = min(said.jobs, said.uid_range.count - 1) if os.geteuid() == 0 else said.jobs
     service = Service(

@@ -58,6 +58,7 @@ class Options:
     uids: UidRange = field(default_factory=UidRange)
     cgroup_required: bool = False
     hidden: tuple[Path, ...] = ()
+    stores: tuple[Path, ...] = ()
 
 
 class Silent:
@@ -136,7 +137,7 @@ class BubblewrapDriver:
             raise NoDriver(ProbeReport(ProbeStatus.NO_BUBBLEWRAP, str(problem))) from problem
         return Host(
             bubblewrap=bubblewrap,
-            layout=Layout(self._runtime(), self._options.hidden),
+            layout=Layout(self._runtime(), self._options.hidden, self._options.stores),
             seccomp=program,
             launcher=self._launcher,
             uids=self._uids,

@@ -48,6 +48,7 @@ MAX_REPLY_BODY: Final = MAX_OUTPUT_BYTES + MAX_WORK_BODY + 24 * 1024 * 1024
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
 _CORRELATION = re.compile(r"[A-Za-z0-9._:-]{0,64}\Z")
+_DEPENDENCIES = re.compile(r"(?:[0-9a-f]{64})?\Z")
 # The sandbox sets these itself, and a loader variable would change what the interpreter is.
 _OWN_VARIABLES = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "PWD", "SHLVL", "IFS", "ENV"})
 _OWN_PREFIXES = ("LD_", "PYTHON", "GLIBC_", "MALLOC_")
@@ -92,6 +93,8 @@ class SandboxSpec:
     outputs: tuple[str, ...] = ()
     harness: tuple[tuple[str, bytes], ...] = ()
     correlation_id: str = ""
+    # The content address of an installed tree of the store, which appears at /node_modules.
+    dependencies: str = ""
     workspace: tuple[WorkFile, ...] = ()
     keep_workspace: bool = False
     network: Network = NO_NETWORK
@@ -153,6 +156,8 @@ def check_spec(spec: SandboxSpec) -> SandboxSpec:
             raise BadJob(f"The variable {name} holds a NUL or too many bytes.")
     if not _CORRELATION.match(spec.correlation_id):
         raise BadJob("A correlation id has at most 64 letters, digits, or . _ : - signs.")
+    if not _DEPENDENCIES.match(spec.dependencies):
+        raise BadJob("Dependencies are named by 64 hex digits.")
     try:
         for tree in (spec.files, spec.harness, spec.shared):
             check_tree((name for name, _ in tree), max_files=MAX_FILES)
@@ -193,6 +198,7 @@ def encode_job(spec: SandboxSpec, *, deadline_ms: int) -> Message:
             "limits": dict(asdict(spec.limits)),
             "outputs": list(spec.outputs),
             "correlation_id": spec.correlation_id,
+            "dependencies": spec.dependencies,
             "network": network_fields(spec.network),
             "deadline_ms": deadline_ms,
             "workspace": rows_of(spec.workspace),
@@ -298,6 +304,7 @@ def decode_job(message: Message) -> tuple[SandboxSpec, int]:
         limits=limits,
         outputs=read.texts("outputs"),
         correlation_id=read.text("correlation_id"),
+        dependencies=read.text("dependencies"),
         network=network,
         stdin=read.take(stdin_size),
         files=tuple((name, read.take(size)) for name, size in file_sizes),

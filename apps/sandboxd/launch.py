@@ -202,6 +202,8 @@ def _ready(number: int, until: float) -> bool:
 
 def launch(host: Host, spec: SandboxSpec, limits: Limits) -> LiveSandbox:
     """Bring up the confinement up to the gate; raise LaunchFailed with all cleaned up."""
+    if spec.dependencies and host.layout.dependencies(spec.dependencies) is None:
+        raise LaunchFailed("The dependencies that the job names are not installed here.")
     uid = host.uids.borrow() if host.uids is not None else None
 
     def give_back() -> None:

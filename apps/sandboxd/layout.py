@@ -21,6 +21,8 @@ PACKAGE: Final = "/package"
 HARNESS: Final = "/kaizen"
 SHARED: Final = "/shared"
 RUNTIME: Final = "/runtime/python"
+# Every package inside is found from here, since a program looks in each folder above its own.
+DEPENDENCIES_FOLDER: Final = "node_modules"
 PATH: Final = "/runtime/bin:/usr/local/bin:/usr/bin:/bin"
 
 PRLIMIT: Final = "/usr/bin/prlimit"
@@ -91,6 +93,12 @@ class Layout:
 
     runtime: Runtime | None
     hidden: tuple[Path, ...] = ()
+    stores: tuple[Path, ...] = ()
+
+    def dependencies(self, digest: str) -> Path | None:
+        """Return the folder of an installed tree, or None where no store has it."""
+        places = (store / digest / DEPENDENCIES_FOLDER for store in self.stores)
+        return next((place for place in places if place.is_dir()), None)
 
 
 def _below(path: Path, folder: Path) -> bool:
@@ -110,6 +118,7 @@ def arguments(layout: Layout, spec: SandboxSpec, limits: Limits, memory: Descrip
         *_tree(PACKAGE, spec.files, memory),
         *_tree(HARNESS, spec.harness, memory),
         *_tree(SHARED, spec.shared, memory),
+        *_installed(layout, spec.dependencies),
         "--remount-ro", "/dev",
         "--remount-ro", "/proc",
         "--remount-ro", "/",
@@ -151,6 +160,12 @@ def _system(layout: Layout) -> Iterator[str]:
             yield from ("--ro-bind", str(layout.runtime.source), RUNTIME)
         for name in ("python", "python3"):
             yield from ("--symlink", layout.runtime.inside, f"/runtime/bin/{name}")
+
+
+def _installed(layout: Layout, digest: str) -> Iterator[str]:
+    place = layout.dependencies(digest) if digest else None
+    if place is not None:
+        yield from ("--ro-bind", str(place), f"/{DEPENDENCIES_FOLDER}")
 
 
 def _etc(memory: Descriptors) -> Iterator[str]:

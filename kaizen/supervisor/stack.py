@@ -35,6 +35,7 @@ _INHERITED = (
     "PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR",
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 )  # fmt: skip
+_OURS = ("KAIZEN_", "PKG_RUNNER_")
 _MODEL_KEY = "KAIZEN_MODEL_KEY"
 
 
@@ -132,13 +133,14 @@ class Stack:
     def _environment(self) -> dict[str, str]:
         """Return Kaizen's own variables: what a production machine would have set by hand."""
         port = self._ports["web"]
-        ours = {name: value for name, value in os.environ.items() if name.startswith("KAIZEN_")} | {
+        ours = {name: value for name, value in os.environ.items() if name.startswith(_OURS)} | {
             "DATABASE_URL": self._postgres.url() if self._postgres else os.environ["DATABASE_URL"],
             "REDIS_URL": self._valkey.url if self._valkey else os.environ["REDIS_URL"],
             "KAIZEN_SECRET_KEY": self._secrets["secret_key"],
             "KAIZEN_AUDIT_KEY": self._secrets["audit_key"],
             "KAIZEN_STATE_DIR": str(self._layout.folder("state")),
             "KAIZEN_SANDBOXD_SOCKET": str(self._socket()),
+            "KAIZEN_DEPENDENCIES_DIR": str(self._store()),
             "KAIZEN_ALLOWED_HOSTS": f"{LOOPBACK},localhost",
             "KAIZEN_ORIGINS": f"http://{LOOPBACK}:{port},http://localhost:{port}",
             "KAIZEN_INSECURE_HTTP": "1",
@@ -159,6 +161,12 @@ class Stack:
         if folder.is_symlink() or state.st_uid != os.geteuid() or state.st_mode & 0o077:
             raise CannotStart(f"{folder} is not a private folder of ours: remove it.")
         return folder / "sandboxd.sock"
+
+    def _store(self) -> Path:
+        """Return where installed dependencies lie; sandboxes read them under ids of their own."""
+        folder = self._layout.home / "dependencies"
+        folder.mkdir(mode=0o755, exist_ok=True)
+        return folder
 
     # --- the programs
 
@@ -187,6 +195,7 @@ class Stack:
                 argv=[
                     sys.executable, "-u", "-m", "apps.sandboxd", "--socket", str(socket),
                     "--state", str(self._layout.folder("sandboxd")),
+                    "--store", str(self._store()),
                     *(["--runtime", runtime] if runtime else []),
                 ],
                 # Nothing to steal: no key, no address, no password.

@@ -22,7 +22,7 @@ from apps.tools.registry import (
 from tests.domain.test_tooling import READ, WRITES, make
 
 # The trip-wire. Whoever changes it widens or narrows what every agent may be offered.
-CARDINALITY = 6
+CARDINALITY = 10
 
 # Every kind as it was decided, also of tools that do not exist yet.
 DECIDED = {
@@ -44,7 +44,7 @@ KINDS = {name: kind for kind, lines in DECIDED.items() for line in lines for nam
 APPS = Path(settings.BASE_DIR) / "apps"
 BUILTIN = APPS / "tools" / "builtin"
 # Where a specification is made of what an administrator admitted, never of our own tools.
-OF_PACKAGES = {APPS / "domain" / "manifests.py"}
+OF_PACKAGES = {APPS / "domain" / "packagetools.py"}
 
 
 def declarations() -> Iterator[tuple[Path, str | None]]:

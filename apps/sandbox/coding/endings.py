@@ -7,6 +7,7 @@ are the caller's failure and say nothing of the tool. Only the sandbox itself ca
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -93,18 +94,21 @@ def printed(result: SandboxResult) -> dict[str, Any]:
     return {"stdout": tail(result.stdout), "stderr": tail(result.stderr)}
 
 
-def repair_instruction(ending: Ending, *, missing: bool) -> str:
-    """Say how a failed program is mended; nothing where the member wanted no second try."""
-    what = ending.raised or ending.message.rstrip(".")
+def repair_instruction(ending: Ending, *, unfit: Sequence[str], full: str) -> str:
+    """Say how what failed is mended."""
     if ending.reason is Why.TIMEOUT:
         what = f"the program ran out of time{f' ({ending.raised})' if ending.raised else ''}"
-        how = "Make it do less or do it faster"
-    elif missing and ending.well:
-        what = "a file of artifact_targets is missing or is not what its name says"
-        how = "Write every file of artifact_targets under exactly its name, in its format"
+        how = "Make it do less, or do it faster"
+    elif not ending.well:
+        what = ending.raised or ending.message.rstrip(".")
+        how = "Read stderr and mend the code"
+    elif unfit:
+        what = f"{', '.join(unfit[:5])} of artifact_targets is missing or not what its name says"
+        how = "Write each of these files whole, under exactly its name and in its format"
     else:
-        how = "Read stderr, mend the code"
+        what = full.rstrip(".")
+        how = "Write less into the workspace, or remove what is not needed any more"
     return (
-        f"The run failed: {what}. {how}, and call run_code again with the changed program. Do not"
-        " send the same program again, and do not say that the files exist before they do."
+        f"The run failed: {what}. {how}, then call run_code again with the changed program. The"
+        " same program again is no repair, and no file exists that the result does not name."
     )

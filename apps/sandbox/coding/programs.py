@@ -17,6 +17,7 @@ MAX_TARGET: Final = 200
 """Characters of a file's name, its folders included."""
 
 LIMITS: Final = Limits(
+    wall_ms=110_000,
     cpu_ms=100_000,
     memory_mb=1024,
     workspace_mb=192,
@@ -43,18 +44,23 @@ class BadTarget(ValueError):
     """The names of the files to come cannot stand; the sentence says which and why."""
 
 
-def command(language: Language, code: str) -> tuple[tuple[str, ...], tuple[tuple[str, bytes], ...]]:
-    """Return what to start, and the files beside it. Everything starts in the workspace."""
+Started = tuple[tuple[str, ...], tuple[tuple[str, bytes], ...], bytes]
+"""What to start, the files beside it, and its standard input."""
+
+
+def command(language: Language, code: str) -> Started:
+    """Return how a program is started. Everything starts in the workspace."""
     written = code.encode("utf-8", "surrogatepass")
     match language:
         case Language.PYTHON:
             launcher = ("run_program.py", _LAUNCHER.read_bytes())
             argv = ("python", "-I", "-u", "-B", "/kaizen/run_program.py")
-            return argv, (launcher, ("program.py", written))
+            return argv, (launcher, ("program.py", written)), b""
         case Language.NODE:
-            return ("node", "/kaizen/program.js"), (("program.js", written),)
+            # Read from its input, a program finds its modules beside it in the workspace.
+            return ("node", "-"), (), written
         case Language.BASH:
-            return ("bash", "/kaizen/program.sh"), (("program.sh", written),)
+            return ("bash", "/kaizen/program.sh"), (("program.sh", written),), b""
 
 
 def check_targets(names: Sequence[str]) -> tuple[str, ...]:

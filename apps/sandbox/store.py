@@ -1,0 +1,166 @@
+"""Where do installed dependencies lie? In one folder for each content address, never changed.
+
+A tree appears whole, by one rename, or not at all. Two that want the same one wait for each other,
+across processes. What no package needs any more is thrown away once it has rested for a while.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+
+from apps.domain.tarballs import PackedFile
+from apps.sandboxd.layout import DEPENDENCIES_FOLDER
+
+MAX_TREE_BYTES: Final = 512 * 1024 * 1024
+MAX_TREE_FILES: Final = 60_000
+REST_SECONDS: Final = 3_600
+"""A tree that was used within this time is kept, whoever says that nobody needs it."""
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
+_DRAFT: Final = ".draft-"
+_POLL_SECONDS: Final = 0.05
+
+
+class StoreFull(ValueError):
+    """A tree that is larger than any may be."""
+
+
+class StillInstalling(TimeoutError):
+    """Another installer of the same tree did not finish in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Installed trees: those that are made here, and those that came with the deployment."""
+
+    folder: Path
+    bundled: Path | None = None
+
+    def has(self, digest: str) -> bool:
+        """Tell whether a tree is there, and note that it was wanted."""
+        if self.bundled is not None and (self.bundled / digest / DEPENDENCIES_FOLDER).is_dir():
+            return True
+        place = self.folder / digest
+        if not (place / DEPENDENCIES_FOLDER).is_dir():
+            return False
+        # Collected between the look and this: then it is not there.
+        with suppress(FileNotFoundError):
+            os.utime(place)
+            return True
+        return False
+
+    @contextmanager
+    def alone(self, digest: str, *, until: float) -> Iterator[None]:
+        """Hold the one right to make a tree; whoever comes second waits."""
+        self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        number = os.open(
+            self.folder / f".lock-{digest}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
+        try:
+            while True:
+                try:
+                    fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() >= until:
+                        raise StillInstalling from None
+                    time.sleep(_POLL_SECONDS)
+            yield
+        finally:
+            os.close(number)
+
+    @contextmanager
+    def draft(self, digest: str) -> Iterator[Draft]:
+        """Make a tree beside the others; it is published when the block ends well."""
+        if not _DIGEST.match(digest):
+            raise ValueError("A tree is named by the hex of its content address.")
+        home = Path(tempfile.mkdtemp(prefix=f"{_DRAFT}{digest[:12]}-", dir=self.folder))
+        try:
+            home.chmod(0o755)
+            inside = home / DEPENDENCIES_FOLDER
+            inside.mkdir(mode=0o755)
+            inside.chmod(0o755)
+            yield Draft(inside)
+            with suppress(FileExistsError):
+                home.rename(self.folder / digest)
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+
+    def collect(self, needed: Collection[str], *, now: float | None = None) -> int:
+        """Remove trees that nobody needs and that have rested; return how many."""
+        removed = 0
+        moment = time.time() if now is None else now
+        for place in self._places():
+            named = place.name
+            if named in needed or not (_DIGEST.match(named) or named.startswith(_DRAFT)):
+                continue
+            with suppress(FileNotFoundError):
+                if moment - place.stat().st_mtime < REST_SECONDS:
+                    continue
+                # Renamed first, so that nobody finds half of it.
+                doomed = self.folder / f"{_DRAFT}doomed-{named[-12:]}-{time.monotonic_ns()}"
+                place.rename(doomed)
+                shutil.rmtree(doomed, ignore_errors=True)
+                (self.folder / f".lock-{named}").unlink(missing_ok=True)
+                removed += 1
+        return removed
+
+    def _places(self) -> Iterable[Path]:
+        try:
+            return [Path(entry.path) for entry in os.scandir(self.folder) if entry.is_dir()]
+        except FileNotFoundError:
+            return []
+
+
+class Draft:
+    """A tree in the making, with its bounds."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._bytes = 0
+        self._files = 0
+
+    def add(self, place: str, files: Iterable[PackedFile]) -> None:
+        """Write the files of one package to its place, which begins with node_modules/."""
+        _, _, below = place.partition("/")
+        for file in files:
+            self._bytes += len(file.content)
+            self._files += 1
+            if self._bytes > MAX_TREE_BYTES or self._files > MAX_TREE_FILES:
+                raise StoreFull(
+                    f"The dependencies have more than {MAX_TREE_FILES:,} files or"
+                    f" {MAX_TREE_BYTES:,} bytes."
+                )
+            self._write(f"{below}/{file.path}", file)
+
+    def _write(self, path: str, file: PackedFile) -> None:
+        folder = self._folder
+        *folders, name = path.split("/")
+        for part in folders:
+            folder = folder / part
+            with suppress(FileExistsError):
+                folder.mkdir()
+                folder.chmod(0o755)
+        mode = 0o555 if file.executable else 0o444
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(folder / name, flags, mode), "wb") as opened:
+            os.fchmod(opened.fileno(), mode)
+            opened.write(file.content)
+
+
+def the_store() -> Store:
+    """Return the store of this machine, as the settings say."""
+    bundled: str = settings.KAIZEN_BUNDLED_DEPENDENCIES
+    return Store(Path(settings.KAIZEN_DEPENDENCIES_DIR), Path(bundled) if bundled else None)
