@@ -44,6 +44,24 @@ class MemoryMovedOn(Conflict):
     code = "workspace_in_use"
 
 
+class WorkspaceBusy(Unavailable):
+    """Another call works in the workspace, and did not leave it in time; trying again may help."""
+
+    code = "workspace_busy"
+
+
+class LeaseLost(Conflict):
+    """The workspace was given to another call meanwhile; nothing of this one was kept."""
+
+    code = "workspace_lease_lost"
+
+
+class WorkspaceFull(Invalid):
+    """The files are more than a workspace holds; what was there before stays."""
+
+    code = "workspace_full"
+
+
 class DependenciesMissing(SandboxUnavailable):
     """What a package needs of other packages is not there, so its code is not loaded."""
 
