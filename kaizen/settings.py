@@ -44,6 +44,12 @@ KAIZEN_MODEL_KEY = env.text("KAIZEN_MODEL_KEY")
 KAIZEN_FEATURES_OFF = env.words("KAIZEN_FEATURES_OFF", FEATURES)
 KAIZEN_REHEARSAL = env.flag("KAIZEN_REHEARSAL")
 
+# --- what may be reached outside
+KAIZEN_PACKAGE_NETWORKS = env.words(
+    "KAIZEN_PACKAGE_NETWORKS", ("none", "allowlist", "unrestricted")
+) or frozenset({"none", "allowlist"})
+KAIZEN_EGRESS_EXEMPT = env.blocks("KAIZEN_EGRESS_EXEMPT")
+
 # --- how far a turn goes
 KAIZEN_CONTEXT_TOKENS = env.number("KAIZEN_CONTEXT_TOKENS", 96_000, least=2_000)
 KAIZEN_TURN_INACTIVITY_S = env.number("KAIZEN_TURN_INACTIVITY_S", 180, least=5)

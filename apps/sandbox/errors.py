@@ -22,6 +22,12 @@ class SandboxBusy(SandboxUnavailable):
     code = "sandbox_busy"
 
 
+class KernelLost(SandboxUnavailable):
+    """The sandbox that was meant does not live any more, and its state is gone with it."""
+
+    code = "kernel_lost"
+
+
 class JobRefused(Invalid):
     """The job can never run as it was written."""
 

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
+from apps.domain.egress import AddressBlock
 from apps.sandboxd.bwrap import NoBubblewrap, find_bubblewrap, world_reachable
 from apps.sandboxd.cgroups import GroupTree, find_tree
+from apps.sandboxd.egress_route import Resolver, Routes
 from apps.sandboxd.jobs import Reason, SandboxSpec
 from apps.sandboxd.launch import Host, Launcher, LaunchFailed, LiveSandbox, NotDead
 from apps.sandboxd.launch import launch as launch_sandbox
@@ -57,6 +59,7 @@ class Options:
     runtime: Path | None = None
     uids: UidRange = field(default_factory=UidRange)
     cgroup_required: bool = False
+    egress_exempt: tuple[AddressBlock, ...] = ()
     hidden: tuple[Path, ...] = ()
     stores: tuple[Path, ...] = ()
 
@@ -95,6 +98,7 @@ class BubblewrapDriver:
         if self._groups is not None:
             self._groups.sweep_calls()
         self._uids = uid_pool(options.uids)
+        self._routes = Routes(Resolver(), options.egress_exempt)
         self._host: Host | None = None
 
     def close(self) -> None:
@@ -142,6 +146,7 @@ class BubblewrapDriver:
             launcher=self._launcher,
             uids=self._uids,
             groups=self._groups,
+            routes=self._routes,
         )
 
     def _runtime(self) -> Runtime:

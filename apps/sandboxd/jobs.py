@@ -209,7 +209,7 @@ def encode_job(spec: SandboxSpec, *, deadline_ms: int) -> Message:
     )
 
 
-class _Fields:
+class MessageFields:
     """Read the fields of one message: all known, each of its type, none left over."""
 
     def __init__(self, message: Message) -> None:
@@ -285,7 +285,7 @@ def _whole(value: JsonValue, name: str) -> int:
 
 def decode_job(message: Message) -> tuple[SandboxSpec, int]:
     """Read a job and its deadline in milliseconds, or refuse it with BadFrame or BadJob."""
-    read = _Fields(message)
+    read = MessageFields(message)
     stdin_size = read.whole("stdin")
     file_sizes = [(name, _whole(size, "files")) for name, size in read.pairs("files")]
     harness_sizes = [(name, _whole(size, "harness")) for name, size in read.pairs("harness")]
@@ -350,7 +350,7 @@ def encode_result(result: SandboxResult) -> Message:
 
 def decode_result(message: Message) -> SandboxResult:
     """Read a result, or refuse it with BadFrame."""
-    read = _Fields(message)
+    read = MessageFields(message)
     word = read.text("reason")
     if word not in set(Reason):
         raise BadFrame("The reason is not one of the closed list.")
@@ -383,7 +383,7 @@ def decode_result(message: Message) -> SandboxResult:
     return result
 
 
-def _output(read: _Fields, name: str, row: JsonValue) -> Output:
+def _output(read: MessageFields, name: str, row: JsonValue) -> Output:
     if not isinstance(row, list) or len(row) != 2:
         raise BadFrame("An output does not have a size and a refusal.")
     content = read.take(_whole(row[0], "outputs"))
