@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 _NO_RETRY: Final = re.compile(
-    r"\b(?:no|without(?: any)?) (?:more |further )?(?:retry|retries|retrying|second (?:try|attempt))\b"
+    r"\b(?:no|without(?: any)?) (?:more |further )?(?:retry|retries|retrying|second try)\b"
     r"|\b(?:do not|don['’]t|never) (?:retry|try (?:it |this |that )?again)\b"
     r"|\b(?:only )?(?:try|run) (?:it |this |that )?only once\b",
     re.IGNORECASE,

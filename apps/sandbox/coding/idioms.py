@@ -25,7 +25,8 @@ IDIOMS: Final = (
         "python-pptx",
         "from pptx import Presentation; from pptx.util import Inches, Pt\n"
         "from pptx.dml.color import RGBColor\n"
-        "p = Presentation(); s = p.slides.add_slide(p.slide_layouts[5]); s.shapes.title.text = 'T'\n"
+        "p = Presentation(); s = p.slides.add_slide(p.slide_layouts[5])\n"
+        "s.shapes.title.text = 'T'\n"
         "b = s.shapes.add_textbox(Inches(1), Inches(2), Inches(8), Inches(1)).text_frame\n"
         "r = b.paragraphs[0].add_run(); r.text = 'x'; r.font.size = Pt(18)\n"
         "r.font.color.rgb = RGBColor(0x1F, 0x4E, 0x79); p.save('a.pptx')",
@@ -63,8 +64,9 @@ IDIOMS: Final = (
     Idiom(
         "Matplotlib",
         "import matplotlib.pyplot as plt\n"
-        "f, a = plt.subplots(figsize=(6, 4), layout='constrained'); a.plot([1, 2], [3, 4], label='x')\n"
-        "a.set_title('T'); a.set_xlabel('t'); a.legend(); f.savefig('a.png', dpi=150); plt.close(f)",
+        "f, a = plt.subplots(figsize=(6, 4), layout='constrained')\n"
+        "a.plot([1, 2], [3, 4], label='x'); a.set_title('T'); a.set_xlabel('t'); a.legend()\n"
+        "f.savefig('a.png', dpi=150); plt.close(f)",
         "a.png",
         "there is no screen: save, never show",
     ),

@@ -36,11 +36,11 @@ TOOLS = (
             name="run_code",
             title="Run code",
             description=(
-                "Run a Python, Node or Bash program in a sandbox without network. It starts in your"
-                " workspace of this room, a folder whose files stay for later calls. List every file"
-                " that people shall get in artifact_targets, by its name in the workspace, or give"
-                f" an empty list. {_SHARED} Print what you want to read back. For Word, Excel,"
-                " PowerPoint and PDF files, in Python:\n" + told()
+                "Run a Python, Node or Bash program in a sandbox without network. It starts in"
+                " your workspace of this room, a folder whose files stay for later calls. List"
+                " every file that people shall get in artifact_targets, by its name in the"
+                f" workspace, or give an empty list. {_SHARED} Print what you want to read back."
+                " For Word, Excel, PowerPoint and PDF files, in Python:\n" + told()
             ),
             input_schema={
                 "type": "object",

@@ -189,7 +189,9 @@ def _shared(
         subject=f"call:{context.call_id}",
         digest=f"sha256:{sealed.seal}",
         detail={
-            "files": [{"id": one.id, "version": one.version, "digest": one.digest} for one in entries]
+            "files": [
+                {"id": one.id, "version": one.version, "digest": one.digest} for one in entries
+            ]
         },
     )
     return sealed, files, given.left_out
@@ -250,9 +252,7 @@ def _told(done: _Done, kept: dict[str, Kept], full: str) -> ToolOk | ToolFailure
     )
 
 
-def _value(
-    done: _Done, kept: dict[str, Kept], unfit: list[Found], full: str
-) -> dict[str, Any]:
+def _value(done: _Done, kept: dict[str, Kept], unfit: list[Found], full: str) -> dict[str, Any]:
     result, changes = done.result, done.result.workspace
     value: dict[str, Any] = {
         "exit_code": result.exit_code,
