@@ -43,6 +43,10 @@ class ReplyKind(StrEnum):
 
     VALUE = "value"
     RAISED = "raised"
+    # The tool itself says that it could not, in words that are meant to be read.
+    STATED = "stated"
+    # Something that the call stands on could not be pinned; nothing was run.
+    UNPREPARED = "unprepared"
     CONTRACT_ERROR = "contract_error"
     CRASHED = "crashed"
     TIMEOUT = "timeout"
@@ -74,6 +78,7 @@ class ToolReply:
     stderr: str = ""
     stats: Stats = field(default_factory=Stats)
     clamped: tuple[Clamp, ...] = ()
+    pins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -82,7 +87,7 @@ class ToolReply:
 
 
 # Ends that leave no answer to look at, and what is said about them.
-_CUT_SHORT: Final[Mapping[Reason, tuple[ReplyKind, str]]] = {
+CUT_SHORT: Final[Mapping[Reason, tuple[ReplyKind, str]]] = {
     Reason.WALL_TIMEOUT: (ReplyKind.TIMEOUT, "The tool did not finish before its deadline."),
     Reason.CPU_LIMIT: (ReplyKind.CPU_LIMIT, "The tool used more CPU time than it may."),
     Reason.MEMORY_LIMIT: (ReplyKind.MEMORY_LIMIT, "The tool used more memory than it may."),
@@ -173,8 +178,8 @@ def _judge_reply(result: SandboxResult) -> ToolReply:
             clamped=result.clamped,
         )
 
-    if result.reason in _CUT_SHORT:
-        kind, sentence = _CUT_SHORT[result.reason]
+    if result.reason in CUT_SHORT:
+        kind, sentence = CUT_SHORT[result.reason]
         return reply(kind, result.detail or sentence)
     if result.reason is Reason.EXIT:
         code = result.exit_code
@@ -250,8 +255,8 @@ def run_unittests(
 def _judge_tests(result: SandboxResult) -> tuple[Counts, str]:
     """Return the counts, and why they are no pass; an empty sentence means that they are one."""
     nothing = Counts(0, 0, 0, ())
-    if result.reason in _CUT_SHORT:
-        sentence = result.detail or _CUT_SHORT[result.reason][1].replace("The tool", "The test run")
+    if result.reason in CUT_SHORT:
+        sentence = result.detail or CUT_SHORT[result.reason][1].replace("The tool", "The test run")
         return nothing, sentence
     try:
         counts = read_counts(result.result)

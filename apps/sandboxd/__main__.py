@@ -10,6 +10,7 @@ import os
 import platform
 import resource
 import sys
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -128,6 +129,7 @@ def main(given: Sequence[str] | None = None) -> int:
         uids=said.uid_range,
         cgroup_required=said.cgroup_required,
         egress_exempt=exempt,
+        node=said.node[:64],
         # Should one of these lie under /usr, sandboxes see an empty folder in its place.
         hidden=(code, said.state.resolve(), said.socket.resolve().parent, *_environments()),
         stores=tuple(store.resolve() for store in said.store),
@@ -158,7 +160,10 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def _environments() -> tuple[Path, ...]:
-    return (Path(sys.prefix).resolve(),) if sys.prefix != sys.base_prefix else ()
+    """Return where our own packages lie; what they are is nobody's business inside."""
+    if sys.prefix != sys.base_prefix:
+        return (Path(sys.prefix).resolve(),)
+    return tuple({Path(sysconfig.get_path(kind)).resolve() for kind in ("purelib", "platlib")})
 
 
 if __name__ == "__main__":

@@ -7,25 +7,35 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
 from apps.domain.egress import AddressBlock
 from apps.sandboxd.bwrap import NoBubblewrap, find_bubblewrap, world_reachable
 from apps.sandboxd.cgroups import GroupTree, find_tree
+from apps.sandboxd.describe import in_force, missing
 from apps.sandboxd.egress_route import Resolver, Routes
-from apps.sandboxd.jobs import Reason, SandboxSpec
+from apps.sandboxd.jobs import Reason, SandboxResult, SandboxSpec
 from apps.sandboxd.launch import Host, Launcher, LaunchFailed, LiveSandbox, NotDead
 from apps.sandboxd.launch import launch as launch_sandbox
 from apps.sandboxd.layout import Layout, Runtime
 from apps.sandboxd.limits import Limits
-from apps.sandboxd.probe import INSIDE, SENTENCES, ProbeReport, ProbeStatus, explain, judge
+from apps.sandboxd.probe import (
+    INSIDE,
+    SENTENCES,
+    ProbeReport,
+    ProbeStatus,
+    explain,
+    judge,
+)
+from apps.sandboxd.runtimes import PROOFS, closed, find_runtimes
 from apps.sandboxd.seccomp import UnknownMachine
 from apps.sandboxd.seccomp import build as build_filter
 from apps.sandboxd.supervise import Call
-from apps.sandboxd.uids import UidRange, uid_pool
+from apps.sandboxd.uids import UidRange, accounts_in, uid_pool
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +72,7 @@ class Options:
     egress_exempt: tuple[AddressBlock, ...] = ()
     hidden: tuple[Path, ...] = ()
     stores: tuple[Path, ...] = ()
+    node: str = ""
 
 
 class Silent:
@@ -132,6 +143,14 @@ class BubblewrapDriver:
             raise NoDriver(_report(ProbeStatus.NOT_LINUX))
         if self._options.cgroup_required and self._groups is None:
             raise NoDriver(_report(ProbeStatus.NO_CGROUP))
+        if taken := self._taken_ids():
+            raise NoDriver(
+                ProbeReport(
+                    ProbeStatus.NO_UID_RANGE,
+                    f"User ids of the sandbox range belong to accounts of this machine ({taken}): "
+                    "give the supervisor another --uid-range.",
+                )
+            )
         try:
             program = build_filter()
             bubblewrap = find_bubblewrap(self._options.bubblewrap, self._options.state)
@@ -141,13 +160,21 @@ class BubblewrapDriver:
             raise NoDriver(ProbeReport(ProbeStatus.NO_BUBBLEWRAP, str(problem))) from problem
         return Host(
             bubblewrap=bubblewrap,
-            layout=Layout(self._runtime(), self._options.hidden, self._options.stores),
+            layout=Layout(
+                self._runtime(),
+                self._options.hidden,
+                self._options.stores,
+                find_runtimes(self._options.runtime, self._options.hidden),
+            ),
             seccomp=program,
             launcher=self._launcher,
             uids=self._uids,
             groups=self._groups,
             routes=self._routes,
         )
+
+    def _taken_ids(self) -> str:
+        return ", ".join(accounts_in(self._options.uids)) if self._uids is not None else ""
 
     def _runtime(self) -> Runtime:
         named = self._options.runtime
@@ -171,22 +198,29 @@ class BubblewrapDriver:
             )
         return runtime
 
-    def _look(self) -> ProbeReport:
-        host = self._ready_host()
-        spec = SandboxSpec(argv=("python", "-I", "-S", "-c", INSIDE), limits=_PROBE_LIMITS)
-        live = self.start(spec, _PROBE_LIMITS)
+    def _try(self, spec: SandboxSpec) -> SandboxResult:
+        """Run one program of the probe's own to its end."""
+        live = self.start(spec, spec.limits)
         listener = Silent()
         try:
-            until = time.monotonic() + _PROBE_LIMITS.wall_ms / 1000
-            result = Call(
-                live, spec, _PROBE_LIMITS, (), listener, until, stopping=lambda: False, python=""
+            until = time.monotonic() + spec.limits.wall_ms / 1000
+            return Call(
+                live, spec, spec.limits, (), listener, until, stopping=lambda: False, python=""
             ).run()
         except NotDead:
-            return ProbeReport(ProbeStatus.FAILED, "A sandbox could not be killed.")
+            return SandboxResult(Reason.DRIVER_FAILED, detail="A sandbox could not be killed.")
         finally:
             listener.close()
             with suppress(OSError):
                 live.close()
+
+    def _look(self) -> ProbeReport:
+        host = self._ready_host()
+        result = self._try(
+            SandboxSpec(argv=("python", "-I", "-S", "-c", INSIDE), limits=_PROBE_LIMITS)
+        )
+        if result.reason is Reason.DRIVER_FAILED:
+            return ProbeReport(ProbeStatus.FAILED, result.detail)
         if result.reason is not Reason.OK:
             _log.warning("The probe ended with %s: %r", result.reason, result.stderr[-300:])
             return _report(ProbeStatus.RUNTIME_UNREADABLE)
@@ -198,34 +232,36 @@ class BubblewrapDriver:
             return ProbeReport(
                 ProbeStatus.LEAKY, f"The confinement does not hold on this machine: {names}."
             )
-        return self._describe(host, found.python)
+        return self._describe(host, found.python, self._working_runtimes(host))
 
-    def _describe(self, host: Host, python: str) -> ProbeReport:
-        in_force = [
-            f"bubblewrap {host.bubblewrap.label}",
-            "own user, pid, network, ipc, host name and mount namespaces",
-            "no capabilities and no new privileges",
-            f"a system-call filter of {len(host.seccomp) // 8} instructions",
-            "a watcher of memory, CPU and files every 50 ms, and kernel limits for each process",
-        ]
-        missing: list[str] = []
-        if host.uids is not None:
-            in_force.append("a user id of its own for each running sandbox")
-        else:
-            missing.append(
-                "Sandboxes share the supervisor's user id; run it under a user of its own that "
-                "owns nothing else."
-            )
-        if host.groups is not None:
-            names = ", ".join(host.groups.enforces)
-            in_force.append(f"control groups, version {host.groups.version}: {names}")
-        else:
-            missing.append(
-                "No control group: memory may overshoot between two looks; delegate a writable "
-                "cgroup tree to the supervisor."
-            )
-        sentence = f"Sandboxes run Python {python} under bubblewrap {host.bubblewrap.label}."
-        return ProbeReport(ProbeStatus.READY, sentence, tuple(in_force), tuple(missing), python)
+    def _working_runtimes(self, host: Host) -> dict[str, str]:
+        """Return the version of each runtime that does its work inside."""
+        working: dict[str, str] = {}
+        limits = replace(Limits.for_node(), wall_ms=_PROBE_LIMITS.wall_ms)
+        for name in host.layout.runtimes:
+            if not set(closed([name])) <= set(host.layout.runtimes):
+                continue
+            result = self._try(SandboxSpec(argv=PROOFS[name], limits=limits, runtimes=(name,)))
+            if result.reason is Reason.OK:
+                working[name] = result.stdout.decode("utf-8", "replace").strip()[:200]
+            else:
+                _log.warning(
+                    "The runtime %s ended with %s: %r", name, result.reason, result.stderr[-300:]
+                )
+        return working
+
+    def _describe(self, host: Host, python: str, runtimes: Mapping[str, str]) -> ProbeReport:
+        said = self._options
+        return ProbeReport(
+            status=ProbeStatus.READY,
+            sentence=f"Sandboxes run Python {python} under bubblewrap {host.bubblewrap.label}.",
+            in_force=in_force(
+                host, runtimes, uids=said.uids, exempt=said.egress_exempt, node=said.node
+            ),
+            missing=missing(host, runtimes),
+            python=python,
+            runtimes=tuple(runtimes.items()),
+        )
 
 
 def _linux() -> bool:

@@ -19,6 +19,7 @@ from apps.domain.egress import (
 from apps.domain.paths import BadPath, check_name, check_tree
 from apps.domain.wire import BadFrame, JsonValue, Message
 from apps.sandboxd.limits import BadLimit, Clamp, Limits, read_limits
+from apps.sandboxd.runtimes import NAMES as RUNTIMES
 from apps.sandboxd.workfiles import (
     MAX_WORK_BODY,
     BadWorkFiles,
@@ -44,7 +45,7 @@ MAX_OUTPUT_BYTES: Final = 32 * 1024 * 1024
 MAX_CROSSINGS: Final = 256
 MAX_DEADLINE_MS: Final = 24 * 3600 * 1000
 MAX_JOB_BODY: Final = 3 * MAX_TREE_BYTES + MAX_STDIN_BYTES + MAX_WORK_BODY
-MAX_REPLY_BODY: Final = MAX_OUTPUT_BYTES + MAX_WORK_BODY + 24 * 1024 * 1024
+MAX_REPLY_BODY: Final = MAX_OUTPUT_BYTES + MAX_WORK_BODY + 40 * 1024 * 1024
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
 _CORRELATION = re.compile(r"[A-Za-z0-9._:-]{0,64}\Z")
@@ -81,6 +82,7 @@ class SandboxSpec:
     `files` appear read-only under /package, `harness` under /kaizen and `shared`, the files that a
     program was given, under /shared. The name `python` in
     `argv` is the sandbox's own interpreter. `outputs` name files of /workspace to bring back.
+    `runtimes` name what is bound at /runtime/<name> and put first on PATH, beside the bare Python.
     `workspace` are writable files that lie in /workspace at the start; with `keep_workspace`, what
     became of them comes back.
     """
@@ -93,6 +95,7 @@ class SandboxSpec:
     outputs: tuple[str, ...] = ()
     harness: tuple[tuple[str, bytes], ...] = ()
     correlation_id: str = ""
+    runtimes: tuple[str, ...] = ()
     # The content address of an installed tree of the store, which appears at /node_modules.
     dependencies: str = ""
     workspace: tuple[WorkFile, ...] = ()
@@ -154,6 +157,8 @@ def check_spec(spec: SandboxSpec) -> SandboxSpec:
             raise BadJob(f"The variable {name[:64]!r} cannot be set for a sandbox.")
         if "\x00" in value or _size(value) > MAX_ARGUMENT_BYTES:
             raise BadJob(f"The variable {name} holds a NUL or too many bytes.")
+    if not set(spec.runtimes) <= set(RUNTIMES) or len(set(spec.runtimes)) != len(spec.runtimes):
+        raise BadJob(f"The runtimes of a job are some of {', '.join(RUNTIMES)}, each once.")
     if not _CORRELATION.match(spec.correlation_id):
         raise BadJob("A correlation id has at most 64 letters, digits, or . _ : - signs.")
     if not _DEPENDENCIES.match(spec.dependencies):
@@ -163,16 +168,25 @@ def check_spec(spec: SandboxSpec) -> SandboxSpec:
             check_tree((name for name, _ in tree), max_files=MAX_FILES)
             if sum(len(content) for _, content in tree) > MAX_TREE_BYTES:
                 raise BadJob(f"A tree has more than {MAX_TREE_BYTES} bytes.")
-        if len(spec.outputs) > MAX_OUTPUTS:
-            raise BadJob(f"A job names at most {MAX_OUTPUTS} outputs.")
-        for name in spec.outputs:
-            check_name(name)
-        if len(set(spec.outputs)) != len(spec.outputs):
-            raise BadJob("An output is named twice.")
         check_work_files(spec.workspace)
     except (BadPath, BadWorkFiles) as problem:
         raise BadJob(str(problem)) from problem
+    check_outputs(spec.outputs)
     return spec
+
+
+def check_outputs(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of files to bring back unchanged, or refuse them with BadJob."""
+    if len(names) > MAX_OUTPUTS:
+        raise BadJob(f"A job names at most {MAX_OUTPUTS} outputs.")
+    if len(set(names)) != len(names):
+        raise BadJob("An output is named twice.")
+    try:
+        for name in names:
+            check_name(name)
+    except BadPath as problem:
+        raise BadJob(str(problem)) from problem
+    return names
 
 
 def _size(text: str) -> int:
@@ -198,6 +212,7 @@ def encode_job(spec: SandboxSpec, *, deadline_ms: int) -> Message:
             "limits": dict(asdict(spec.limits)),
             "outputs": list(spec.outputs),
             "correlation_id": spec.correlation_id,
+            "runtimes": list(spec.runtimes),
             "dependencies": spec.dependencies,
             "network": network_fields(spec.network),
             "deadline_ms": deadline_ms,
@@ -304,6 +319,7 @@ def decode_job(message: Message) -> tuple[SandboxSpec, int]:
         limits=limits,
         outputs=read.texts("outputs"),
         correlation_id=read.text("correlation_id"),
+        runtimes=read.texts("runtimes"),
         dependencies=read.text("dependencies"),
         network=network,
         stdin=read.take(stdin_size),

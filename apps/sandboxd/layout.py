@@ -6,7 +6,7 @@ The root is empty at first; everything in it is put there by a line of this file
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -15,6 +15,7 @@ from typing import Final
 from apps.sandboxd.egress import PROXY
 from apps.sandboxd.jobs import SandboxSpec
 from apps.sandboxd.limits import MIB, Limits
+from apps.sandboxd.runtimes import mounts, search_path, variables
 
 UID: Final = 1000
 WORKSPACE: Final = "/workspace"
@@ -107,6 +108,7 @@ class Layout:
     runtime: Runtime | None
     hidden: tuple[Path, ...] = ()
     stores: tuple[Path, ...] = ()
+    runtimes: Mapping[str, Path] = field(default_factory=dict)
 
     def dependencies(self, digest: str) -> Path | None:
         """Return the folder of an installed tree, or None where no store has it."""
@@ -128,7 +130,9 @@ def arguments(layout: Layout, spec: SandboxSpec, limits: Limits, memory: Descrip
         *_kernel(limits),
         *_sized(WORKSPACE, limits.workspace_mb),
         *_sized("/tmp", limits.tmp_mb),  # noqa: S108 - a file system of the sandbox's own
-        *_tree(PACKAGE, spec.files, memory),
+        *mounts(spec.runtimes, layout.runtimes),
+        # A package's programs are started by their path, so its files may be executed.
+        *_tree(PACKAGE, spec.files, memory, "0555"),
         *_tree(HARNESS, spec.harness, memory),
         *_tree(SHARED, spec.shared, memory),
         *_installed(layout, spec.dependencies),
@@ -148,7 +152,9 @@ def _namespaces() -> Iterator[str]:
 
 def _environment(spec: SandboxSpec) -> Iterator[str]:
     yield "--clearenv"
-    own = {"PATH": PATH, "HOME": WORKSPACE, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}  # noqa: S108
+    path = ":".join((*search_path(spec.runtimes), PATH))
+    own = {"PATH": path, "HOME": WORKSPACE, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}  # noqa: S108
+    own |= variables(spec.runtimes)
     if spec.network:
         own |= _PROXIED
     if spec.correlation_id:
@@ -211,7 +217,9 @@ def _sized(place: str, mebibytes: int) -> tuple[str, ...]:
     return ("--size", str(mebibytes * MIB), "--perms", "0700", "--tmpfs", place)
 
 
-def _tree(place: str, files: tuple[tuple[str, bytes], ...], memory: Descriptors) -> Iterator[str]:
+def _tree(
+    place: str, files: tuple[tuple[str, bytes], ...], memory: Descriptors, perms: str = "0444"
+) -> Iterator[str]:
     """Write a tree into a small file system of its own and close that for writing.
 
     The bytes come out of memory, so no path of the host shows up in the mount table, and nothing
@@ -227,5 +235,5 @@ def _tree(place: str, files: tuple[tuple[str, bytes], ...], memory: Descriptors)
         if folder.parts:
             yield from ("--perms", "0755", "--dir", f"{place}/{folder}")
     for name, content in files:
-        yield from ("--perms", "0444", "--file", memory.memory(content), f"{place}/{name}")
+        yield from ("--perms", perms, "--file", memory.memory(content), f"{place}/{name}")
     yield from ("--remount-ro", place)
