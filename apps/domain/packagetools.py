@@ -8,6 +8,7 @@ from typing import Any, Final
 from apps.domain.commandio.templates import described
 from apps.domain.egress import HostRule, Network, NetworkKind, network_of
 from apps.domain.entries import CommandEntry, Entry, FileEntry, HttpEntry
+from apps.domain.filescope.tools import input_schema_of
 from apps.domain.httptools import HttpTool, http_tool
 from apps.domain.publication import published_name
 from apps.domain.tooling import (
@@ -116,7 +117,7 @@ class PackageTool:
             title=_title_of(self.id),
             description=self._description(definition["description"]),
             version=definition["version"],
-            input_schema=definition["input"],
+            input_schema=self._input(definition["input"]),
             output_schema=definition["output"],
             effect=effect,
             capability=Capability.PACKAGES_CALL,
@@ -147,6 +148,10 @@ class PackageTool:
         if isinstance(self.entry, CommandEntry | FileEntry):
             return described(given, self.artifact)
         return given
+
+    def _input(self, given: dict[str, Any]) -> dict[str, Any]:
+        # A file tool is ours, and so is what it takes.
+        return input_schema_of(self.entry) if isinstance(self.entry, FileEntry) else given
 
     def _seconds(self) -> float:
         asked = self.timeout_ms
