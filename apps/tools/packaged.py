@@ -22,6 +22,7 @@ from apps.domain.entries import (
     PiEntry,
     PythonEntry,
 )
+from apps.domain.filescope.files import Files
 from apps.domain.manifests import BadManifest, Manifest, parse_manifest
 from apps.domain.manifests import PackageTool as Declared
 from apps.domain.tooling import BadSpecification, Reason, Specification, ToolFailure, ToolOk
@@ -141,10 +142,12 @@ def call_packaged(
     deadline_s: float,
     cancelled: Callable[[], bool] | None = None,
     path: Path | None = None,
+    files: Files | None = None,
 ) -> ToolReply:
     """Carry out one call of a declared tool on its package's files, by the kind of its entry.
 
-    `path` is the socket of another supervisor than the deployment's.
+    `path` is the socket of another supervisor than the deployment's; `files` are looked at by file
+    tools instead of the tree.
     """
     match tool.entry:
         case PythonEntry():
@@ -166,7 +169,7 @@ def call_packaged(
                 raise LookupError(f"{manifest.ref} has no artifact {tool.artifact}.")
             bench = Bench(tree, scope, limits_of(tool.limits), deadline_s, cancelled, path)
             if isinstance(entry, FileEntry):
-                return call_declared_file_tool(entry, arguments, manifest, bench)
+                return call_declared_file_tool(entry, arguments, manifest, bench, files)
             return call_command_tool(entry, arguments, bench)
         case NodeEntry():
             return _not_here("Node functions")
