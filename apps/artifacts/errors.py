@@ -17,3 +17,15 @@ class StaleVersion(Conflict):
 
 class BadArtifact(Invalid):
     """A title, kind, language or body that an artifact cannot have."""
+
+
+class StaleCursor(Conflict):
+    """The draft holds something else than its writer believes."""
+
+    code = "stale_cursor"
+
+
+class DraftTaken(Conflict):
+    """The draft belongs to another turn, or to a later hold on this one, or is over."""
+
+    code = "draft_taken"

@@ -1,11 +1,11 @@
-"""What was made? Artifacts and their immutable versions."""
+"""What was made? Artifacts, their immutable versions, and drafts that are not shared yet."""
 
 from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
 
-from apps.artifacts.querysets import ArtifactQuerySet
+from apps.artifacts.querysets import ArtifactQuerySet, DraftQuerySet
 from apps.core.models import Blob, Stamped
 from apps.rooms.models import Room
 
@@ -63,3 +63,73 @@ class ArtifactVersion(Stamped):
 
     def __str__(self) -> str:
         return f"{self.title} v{self.number}"
+
+
+class Draft(Stamped):
+    """An artifact that is written in pieces, its owner's alone until it is finished.
+
+    It is held by one run under that run's fence. Its id becomes the artifact's. A draft whose run
+    is over was interrupted; a later run of its owner may go on with it.
+    """
+
+    class State(models.TextChoices):
+        OPEN = "open", "Open"
+        FINISHED = "finished", "Finished"
+        DISCARDED = "discarded", "Discarded"
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    room = models.ForeignKey(Room, on_delete=models.PROTECT, related_name="+")
+    title = models.CharField(max_length=200)
+    kind = models.CharField(max_length=12)
+    language = models.CharField(max_length=40, blank=True)
+    state = models.CharField(max_length=12, choices=State.choices, default=State.OPEN)
+    run_id = models.UUIDField()
+    fence = models.PositiveIntegerField()
+    sequence = models.PositiveIntegerField(default=0)
+    digest = models.CharField(max_length=64)
+    characters = models.PositiveIntegerField(default=0)
+
+    objects = DraftQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-updated_at"]
+        default_permissions = ("view",)
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run_id"],
+                condition=models.Q(state="open"),
+                name="artifact_drafts_one_open_of_run",
+            )
+        ]
+        indexes = [
+            models.Index(
+                fields=["owner", "room", "-updated_at"],
+                condition=models.Q(state="open"),
+                name="artifact_drafts_open",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class DraftPiece(models.Model):
+    """One piece of an open draft, with what the draft was called before and after it."""
+
+    draft = models.ForeignKey(Draft, on_delete=models.CASCADE, related_name="pieces")
+    sequence = models.PositiveIntegerField()
+    prior = models.CharField(max_length=64)
+    digest = models.CharField(max_length=64)
+    text = models.TextField()
+
+    class Meta:
+        ordering = ["sequence"]
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(
+                fields=["draft", "sequence"], name="artifact_draft_pieces_one_sequence"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"piece {self.sequence}"

@@ -8,6 +8,7 @@ from django.db import models
 
 from apps.accounts.models import User
 from apps.rooms.models import Room
+from apps.runs.models import Run
 
 
 class ArtifactQuerySet(models.QuerySet[Any]):
@@ -22,3 +23,20 @@ class ArtifactQuerySet(models.QuerySet[Any]):
     def writable_by(self, user: User) -> ArtifactQuerySet:
         """Keep the artifacts whose owner this member is."""
         return self.filter(owner=user) if user.is_active else self.none()
+
+
+class DraftQuerySet(models.QuerySet[Any]):
+    """Drafts, which are their owner's alone."""
+
+    def visible_to(self, user: User) -> DraftQuerySet:
+        """Keep one's own."""
+        return self.filter(owner=user) if user.is_active else self.none()
+
+    def open(self) -> DraftQuerySet:
+        """Keep those that are neither finished nor discarded."""
+        return self.filter(state="open")
+
+    def interrupted(self) -> DraftQuerySet:
+        """Keep the open ones that no run writes any more."""
+        going = Run.objects.filter(pk=models.OuterRef("run_id")).exclude(state=Run.State.FINISHED)
+        return self.open().filter(~models.Exists(going))

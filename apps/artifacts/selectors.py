@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 
 from apps.accounts.models import User
 from apps.artifacts.errors import ArtifactNotFound
-from apps.artifacts.models import Artifact, ArtifactVersion
+from apps.artifacts.models import Artifact, ArtifactVersion, Draft
 from apps.artifacts.services import as_uuid
 
 PAGE_LINES = 400
@@ -78,6 +78,27 @@ def read_page(*, artifact_id: Any, user: User, first_line: int = 1) -> Page:
         first_line=first_line,
         total_lines=len(lines),
     )
+
+
+def open_draft(*, draft_id: Any, user: User) -> Draft | None:
+    """Return a draft of the member's own that is neither finished nor discarded."""
+    try:
+        ident = as_uuid(draft_id)
+    except ArtifactNotFound:
+        return None
+    found: Draft | None = Draft.objects.visible_to(user).open().filter(pk=ident).first()
+    return found
+
+
+def draft_of_run(run_id: Any) -> Draft | None:
+    """Return the draft that a run is writing, if it is."""
+    found: Draft | None = Draft.objects.open().filter(run_id=run_id).first()
+    return found
+
+
+def interrupted_drafts(*, user: User, room_id: Any) -> QuerySet[Draft]:
+    """Return the member's drafts of a room that no run writes any more, newest first."""
+    return Draft.objects.visible_to(user).interrupted().filter(room_id=room_id)
 
 
 def held_blobs() -> Iterable[str]:

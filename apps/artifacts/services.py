@@ -41,17 +41,19 @@ def create_artifact(
     language: str,
     body: str,
     provenance: Provenance,
+    artifact_id: uuid.UUID | None = None,
 ) -> ArtifactVersion:
-    """Make an artifact with its first version, all at once."""
-    title = _checked_title(title)
-    _check_body(body)
-    if kind not in Artifact.Kind.values:
-        known = ", ".join(Artifact.Kind.values)
-        raise BadArtifact(f"An artifact's kind is one of {known}.", field="kind")
-    if len(language) > 40 or not language.isprintable():
-        raise BadArtifact("A language has at most 40 printable characters.", field="language")
+    """Make an artifact with its first version, all at once; a draft's keeps the draft's id."""
+    title = checked_title(title)
+    check_kind(kind, language)
+    check_body(body)
     artifact = Artifact.objects.create(
-        owner=owner, room_id=room_id, title=title, kind=kind, language=language
+        pk=artifact_id or uuid.uuid4(),
+        owner=owner,
+        room_id=room_id,
+        title=title,
+        kind=kind,
+        language=language,
     )
     return _add_version(artifact, author=owner, title=title, body=body, provenance=provenance)
 
@@ -86,8 +88,8 @@ def update_artifact(
             " Read it again, then apply the change to what it now says.",
             field="expected_version",
         )
-    title = artifact.title if title is None else _checked_title(title)
-    _check_body(body)
+    title = artifact.title if title is None else checked_title(title)
+    check_body(body)
     return _add_version(artifact, author=member, title=title, body=body, provenance=provenance)
 
 
@@ -145,7 +147,17 @@ def _add_version(
     return version
 
 
-def _checked_title(title: str) -> str:
+def check_kind(kind: str, language: str) -> None:
+    """Refuse a kind or a language that no artifact has."""
+    if kind not in Artifact.Kind.values:
+        known = ", ".join(Artifact.Kind.values)
+        raise BadArtifact(f"An artifact's kind is one of {known}.", field="kind")
+    if len(language) > 40 or not language.isprintable():
+        raise BadArtifact("A language has at most 40 printable characters.", field="language")
+
+
+def checked_title(title: str) -> str:
+    """Return a title as it is stored, or refuse it."""
     clean = " ".join(title.split())
     if not clean or len(clean) > 200 or not clean.isprintable():
         raise BadArtifact("A title has 1 to 200 printable characters.", field="title")
@@ -158,7 +170,8 @@ def _checked_title(title: str) -> str:
     return clean
 
 
-def _check_body(body: str) -> None:
+def check_body(body: str) -> None:
+    """Refuse a body that is too long or cannot be stored."""
     if len(body) > MAX_BODY:
         raise BadArtifact(
             f"A body has at most {MAX_BODY:,} characters; this one has {len(body):,}.",

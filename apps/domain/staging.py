@@ -2,8 +2,12 @@
 
 A model that saw only the beginning of a protocol would begin what it cannot end. So a preference
 for one of its tools shows them all, where the run holds them all, and otherwise shows none.
+
+What a draft holds so far has a name that follows from every piece and their order, so a writer who
+gives that name has seen all of it.
 """
 
+import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
@@ -45,3 +49,14 @@ def is_out_of_place(
 ) -> bool:
     """Tell whether a call asks for a part of a protocol that its step did not show."""
     return protocol_of(name, protocols) is not None and name not in advertised
+
+
+def first_digest(draft: str) -> str:
+    """Return the name of a draft that holds nothing yet."""
+    return hashlib.sha256(f"draft:{draft}".encode()).hexdigest()
+
+
+def next_digest(prior: str, piece: str) -> str:
+    """Return the name of a draft after one more piece."""
+    own = hashlib.sha256(piece.encode()).hexdigest()
+    return hashlib.sha256(f"{prior}:{own}".encode()).hexdigest()

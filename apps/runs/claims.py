@@ -7,8 +7,10 @@ Lock order everywhere: run, call, receipt, artifact, blob, meter, room.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -22,6 +24,17 @@ from apps.runs.models import Call, Run
 
 CLAIM_SECONDS = 15
 """A worker renews its claim three times within this; after it, another worker may take over."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunHold:
+    """Under which hold on a run something is done. A tool hands it on and looks at nothing of it.
+
+    Of two holds on the same run the one with the greater fence is the later.
+    """
+
+    run_id: uuid.UUID
+    fence: int
 
 
 def claim_run(*, run_id: Any, worker: str) -> int | None:

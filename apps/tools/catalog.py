@@ -14,6 +14,7 @@ from typing import Any
 from apps.accounts.capabilities import capabilities_of
 from apps.agents.models import Agent
 from apps.domain.policy import Facts, Narrowing, may_be_offered
+from apps.domain.staging import protocol_of
 from apps.domain.tooling import Capability, Descriptor, Specification, catalog_digest
 from apps.grants.policy import DeploymentPolicy, deployment_policy
 from apps.grants.selectors import choice_of, narrowing
@@ -38,7 +39,7 @@ def offered_tools(run: Run, *, whatever_is_kept: bool = False) -> list[Tool]:
         facts = replace(facts, member_choice=Narrowing())
     found = (pinned(tool, policy) for tool in _held_tools(run.agent))
     offered = [tool for tool in found if may_be_offered(tool.spec, replace_tool(facts, tool))]
-    return _held_above(run, offered)
+    return _whole_protocols(_held_above(run, offered))
 
 
 def known_specs(agent: Agent) -> dict[str, Specification]:
@@ -109,6 +110,12 @@ def _held_above(run: Run, tools: list[Tool]) -> list[Tool]:
         return tools
     above = (run.parent.catalog or {}).get("tools", {})
     return [tool for tool in tools if above.get(tool.spec.name, {}).get("digest") == tool.digest]
+
+
+def _whole_protocols(tools: list[Tool]) -> list[Tool]:
+    """Leave out what belongs to a protocol of which the run lacks a part."""
+    names = {tool.spec.name for tool in tools}
+    return [tool for tool in tools if names.issuperset(protocol_of(tool.spec.name) or ())]
 
 
 def _held_tools(agent: Agent) -> list[Tool]:

@@ -13,6 +13,7 @@ from apps.core.deadlines import Deadline
 from apps.domain.pinning import Pins
 from apps.domain.tooling import Descriptor, Specification, ToolResult, project_schema
 from apps.domain.tooling.features import Feature
+from apps.runs.claims import RunHold
 from apps.tools.credentials import Credential
 from apps.tools.features import feature_is_on
 
@@ -36,6 +37,8 @@ class CallContext:
     """The link under which another system may answer a call of a tool that pauses; made once."""
     credential: Credential | None = None
     """The handle of a tool that declares that it uses a connection; it holds no value."""
+    hold: RunHold | None = None
+    """The hold under which the run works, for services that compare it; opaque to a tool."""
     say: Callable[[str, bytes], None] = say_nothing
     """Shows the room a piece of what the tool's program writes, by the name of its stream."""
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apps.domain.tooling import Effect, Registry, Specification
-from apps.tools.builtin import about, agents, artifacts
+from apps.tools.builtin import about, agents, artifacts, staged
 from apps.tools.contract import Handler, Tool
 
 
@@ -28,6 +28,10 @@ THE_SET: Final = MappingProxyType(
         "create_artifact": Entry(Effect.WRITE, "Anything that an agent makes is kept this way."),
         "update_artifact": Entry(Effect.WRITE, "What was made is improved, version by version."),
         "read_artifact": Entry(Effect.READ, "An agent sees what it is about to change."),
+        "begin_artifact": Entry(Effect.WRITE, "What is long is written in pieces, as a draft."),
+        "append_artifact": Entry(Effect.WRITE, "A draft grows from exactly what it held before."),
+        "finalize_artifact": Entry(Effect.WRITE, "A draft that is complete is shown to the room."),
+        "discard_artifact": Entry(Effect.WRITE, "A draft that nobody wants is thrown away."),
         "list_available_agents": Entry(Effect.READ, "An agent can say who else may help."),
         "invoke_agent": Entry(Effect.READ, "Another agent helps, with no right of its own."),
         "search_about": Entry(Effect.READ, "Questions about Kaizen are answered from its pages."),
@@ -54,7 +58,7 @@ def register_spec(spec: Specification, executor: Handler) -> None:
 
 
 def _builtin_tools() -> MappingProxyType[str, Tool]:
-    for tool in (*artifacts.TOOLS, *agents.TOOLS, *about.TOOLS):
+    for tool in (*artifacts.TOOLS, *staged.TOOLS, *agents.TOOLS, *about.TOOLS):
         register_spec(tool.spec, tool.handler)
     registered = _REGISTRY.snapshot()
     missing = AGENT_LOOP_TOOL_NAMES - registered.keys()

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from apps.artifacts.models import Draft
+from apps.artifacts.selectors import draft_of_run
 from apps.domain import outside
 from apps.domain.compaction import PastCall, PastStep, summarize
 from apps.domain.tooling import CallState, Outcome
@@ -46,6 +48,8 @@ class Conversation:
     calls: dict[tuple[int, int], tuple[Call, CallBodies]]
     foreign: frozenset[str]
     """The tools whose results are text from outside."""
+    draft: Draft | None = None
+    """What the run is writing in pieces, if it is."""
 
     @property
     def steps(self) -> int:
@@ -92,6 +96,9 @@ class Conversation:
                 messages.append(_kaizen(body["tell"]))
         if not told:
             messages.append(_kaizen(left_out.summary))
+        if left_out.through and self.draft is not None:
+            # The result that said it may be among what was left out.
+            messages.append(_kaizen(_where_it_stands(self.draft)))
         return messages
 
     def _answer(self, body: dict[str, Any], step: int) -> list[dict[str, Any]]:
@@ -185,6 +192,9 @@ def read_conversation(run: Run) -> Conversation:
         journal=list(zip(entries, journal_bodies(entries), strict=True)),
         calls={(call.step, call.place): (call, bodies[call.pk]) for call in calls},
         foreign=foreign_tools(run.agent),
+        draft=draft_of_run(run.pk)
+        if "append_artifact" in (run.catalog or {}).get("tools", {})
+        else None,
     )
 
 
@@ -197,6 +207,13 @@ def result_text(tool: str, projection: dict[str, Any], foreign: frozenset[str]) 
     """Return a result as a model reads it, between marks where it came from outside."""
     text = json.dumps(projection, ensure_ascii=False)
     return outside.wrap(text, source=tool) if is_outside(tool, projection, foreign) else text
+
+
+def _where_it_stands(draft: Draft) -> str:
+    return (
+        f"Your draft {draft.pk} ({draft.title}) is still open. It has {draft.sequence} pieces,"
+        f" {draft.characters} characters and the digest {draft.digest}."
+    )
 
 
 def _approval(call: Call) -> str:

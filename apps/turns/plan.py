@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 
-from apps.artifacts.selectors import artifacts_for
+from apps.artifacts.selectors import artifacts_for, interrupted_drafts
 from apps.domain.advertising import Held, Profile, advertise, describe
 from apps.domain.attempts import Attempt
 from apps.domain.bounds import must_explain
@@ -54,9 +54,14 @@ class Plan:
 def first_policy(run: Run, held: Sequence[Tool], text: str) -> dict[str, Any]:
     """Return what a run's first step is told by the member's words, the server and the room."""
     names = [tool.spec.name for tool in held]
+    unfinished = interrupted_drafts(user=run.member, room_id=run.room_id)
     rows = artifacts_for(run.member, room_id=run.room_id).order_by("-updated_at")
     listed = roster(
         [
+            RosterItem(id=str(row.pk), title=row.title, kind=row.kind, version=0, unfinished=True)
+            for row in unfinished
+        ]
+        + [
             RosterItem(id=str(row.pk), title=row.title, kind=row.kind, version=row.head)
             for row in rows[: MAX_LISTED + 1]
         ],

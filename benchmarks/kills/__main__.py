@@ -173,6 +173,8 @@ class Mortal:
         ):
             self.missed.append(trap)
             return
+        if not _until(lambda: self._traps.sprung(trap), COME_SECONDS):
+            raise BenchmarkFailed(f"Somebody took the trap and did not spring it: {trap}")
         old = self._traps.victim(trap)
         victim = names.get(old, trap.process if trap.victim == SELF else trap.victim)
         if not _until(lambda: self._back(victim, old), BACK_SECONDS):

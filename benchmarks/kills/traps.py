@@ -128,7 +128,10 @@ class Traps:
             pid = os.getpid()
             if trap.victim != SELF:
                 pid = running["children"][trap.victim]["pid"]
-            self._victim(trap).write_text(str(pid))
+            told = self._folder / f"{trap.number}.dying"
+            told.write_text(str(pid))
+            # There at once and whole: somebody reads it while it comes to be.
+            told.rename(self._victim(trap))
             os.kill(pid, signal.SIGKILL)
 
     def _open(self, trap: Trap) -> Path:

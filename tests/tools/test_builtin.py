@@ -51,8 +51,21 @@ def note(run: Run) -> Artifact:
     return Artifact.objects.get()
 
 
-def valid_arguments(name: str, note: Artifact) -> dict[str, Any]:
+@pytest.fixture
+def draft(run: Run) -> dict[str, Any]:
+    """Where a draft of the run stands after its first piece."""
+    at = seen(run, "begin_artifact", {"title": "A draft", "kind": "text"}, step=10)["value"]
+    cursor = {key: at[key] for key in ("draft_id", "sequence", "digest")}
+    at = seen(run, "append_artifact", {**cursor, "text": "one"}, step=11)["value"]
+    return {key: at[key] for key in ("draft_id", "sequence", "digest")}
+
+
+def valid_arguments(name: str, note: Artifact, draft: dict[str, Any]) -> dict[str, Any]:
     return {
+        "begin_artifact": {"title": "Another draft", "kind": "text"},
+        "append_artifact": {**draft, "text": "two"},
+        "finalize_artifact": draft,
+        "discard_artifact": {"draft_id": draft.get("draft_id")},
         "create_artifact": {**NOTE, "title": "Another"},
         "update_artifact": {"artifact_id": str(note.pk), "expected_version": 1, "body": "new"},
         "read_artifact": {"artifact_id": str(note.pk)},
@@ -101,7 +114,7 @@ def test_a_body_of_exactly_the_bound_is_saved(run: Run) -> None:
 
 
 def test_update_adds_a_version_and_keeps_the_one_before(run: Run, note: Artifact) -> None:
-    told = seen(run, "update_artifact", valid_arguments("update_artifact", note))
+    told = seen(run, "update_artifact", valid_arguments("update_artifact", note, {}))
     assert told["value"]["version"] == 2
     assert sorted(note.versions.values_list("number", flat=True)) == [1, 2]
 
@@ -143,13 +156,13 @@ def test_a_question_about_the_product_brings_its_search_forward_and_grants_nothi
 
 @pytest.mark.parametrize("name", sorted(AGENT_LOOP_TOOL_NAMES))
 def test_an_agent_without_the_capability_is_denied_and_not_degraded(
-    name: str, run: Run, note: Artifact, agent: Agent
+    name: str, run: Run, note: Artifact, draft: dict[str, Any], agent: Agent
 ) -> None:
     capability = BUILTIN_TOOLS[name].spec.capability.value
     Agent.objects.filter(pk=agent.pk).update(
         ceiling=[held for held in agent.ceiling if held != capability]
     )
-    told = seen(run, name, valid_arguments(name, note))
+    told = seen(run, name, valid_arguments(name, note, draft))
     assert (told["outcome"], told["reason"]) == ("refused", "permission_denied")
     assert "value" not in told
     assert Artifact.objects.get().head == 1
@@ -157,7 +170,11 @@ def test_an_agent_without_the_capability_is_denied_and_not_degraded(
 
 @pytest.mark.parametrize("name", sorted(AGENT_LOOP_TOOL_NAMES))
 def test_a_tool_that_breaks_changes_nothing_and_the_turn_goes_on(
-    name: str, run: Run, note: Artifact, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    run: Run,
+    note: Artifact,
+    draft: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tool = BUILTIN_TOOLS[name]
 
@@ -167,7 +184,7 @@ def test_a_tool_that_breaks_changes_nothing_and_the_turn_goes_on(
 
     broken = dataclasses.replace(tool, handler=works_and_then_breaks)
     monkeypatch.setattr(catalog, "BUILTIN_TOOLS", MappingProxyType({**BUILTIN_TOOLS, name: broken}))
-    told = seen(run, name, valid_arguments(name, note))
+    told = seen(run, name, valid_arguments(name, note, draft))
     assert told["outcome"] == "raised"
     assert Artifact.objects.get().head == 1
     assert not Run.objects.exclude(pk=run.pk).exists()
@@ -177,7 +194,11 @@ def test_a_tool_that_breaks_changes_nothing_and_the_turn_goes_on(
 
 @pytest.mark.parametrize("name", sorted(AGENT_LOOP_TOOL_NAMES))
 def test_a_tool_that_overruns_its_time_changes_nothing_and_the_turn_goes_on(
-    name: str, run: Run, note: Artifact, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    run: Run,
+    note: Artifact,
+    draft: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tool = BUILTIN_TOOLS[name]
 
@@ -187,7 +208,7 @@ def test_a_tool_that_overruns_its_time_changes_nothing_and_the_turn_goes_on(
             cursor.execute("SELECT pg_sleep(60)")
         return result
 
-    before = seen(run, "read_artifact", valid_arguments("read_artifact", note))
+    before = seen(run, "read_artifact", valid_arguments("read_artifact", note, {}))
     slow = dataclasses.replace(
         tool,
         spec=dataclasses.replace(tool.spec, timeout_s=0.2),
@@ -197,7 +218,7 @@ def test_a_tool_that_overruns_its_time_changes_nothing_and_the_turn_goes_on(
         patched.setattr(catalog, "BUILTIN_TOOLS", MappingProxyType({**BUILTIN_TOOLS, name: slow}))
         run.catalog, run.catalog_digest = catalog.freeze_catalog(catalog.offered_tools(run))
         run.save(update_fields=["catalog", "catalog_digest"])
-        told = seen(run, name, valid_arguments(name, note), step=3)
+        told = seen(run, name, valid_arguments(name, note, draft), step=3)
     assert (told["outcome"], told["reason"]) == ("timeout", "timeout")
     assert "value" not in told
     assert Artifact.objects.get().head == 1

@@ -10,7 +10,7 @@ import pytest
 
 from apps.accounts.models import User
 from apps.agents.models import Agent
-from apps.artifacts.models import Artifact
+from apps.artifacts.models import Artifact, Draft
 from apps.audit.models import AuditRow
 from apps.domain.bounds import MAX_SAME_FAILURES, MAX_SEARCHES
 from apps.domain.staging import STAGED_WRITING
@@ -27,6 +27,7 @@ from apps.domain.tooling import (
     specify,
 )
 from apps.rooms.models import Room, RoomEvent
+from apps.rooms.services import invite
 from apps.runs.bodies import projection_of
 from apps.runs.models import Call, JournalEntry, Run
 from apps.tools.contract import Tool
@@ -36,7 +37,7 @@ from apps.turns.engine import run_turn
 from apps.turns.provider import ArgumentsDelta, CallStarted
 from apps.turns.storing import MAX_HELD
 from tests.factories.effects import offer
-from tests.factories.rooms import claimed_run, make_run
+from tests.factories.rooms import claimed_run, make_member, make_run
 from tests.turns.fake_model import FakeModel
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -251,6 +252,54 @@ def test_a_stale_call_for_a_part_that_was_not_shown_is_denied_and_ends_the_turn(
     assert "append_artifact" in why
     assert len(model.asked) == 1
     assert AuditRow.objects.filter(action="chat.tool.write", outcome="denied").count() == 1
+
+
+def test_a_draft_that_was_interrupted_is_named_and_brings_its_tool_to_the_front(
+    room: Room, agent: Agent, member: User, model: FakeModel
+) -> None:
+    model.calls(("begin_artifact", {"title": "The game", "kind": "html"}))
+    model.says("I will go on later.")
+    run_turn(run_id=make_run(room, agent, member).pk)
+    draft = Draft.objects.get()
+    model.calls(
+        (
+            "update_artifact",
+            {"artifact_id": str(draft.pk), "expected_version": 0, "body": "<p>whole</p>"},
+        )
+    )
+    model.says("Finished.")
+    run = make_run(room, agent, member, "please finish that")
+    run_turn(run_id=run.pk)
+    told = model.asked[2]
+    assert f"{draft.pk} version 0" in told["messages"][0]["content"]
+    assert "unfinished: complete it with update_artifact" in told["messages"][0]["content"]
+    assert shown(told)[0] == "update_artifact"
+    assert Artifact.objects.get().pk == draft.pk
+    assert ended(run)[0] == "completed"
+
+
+def test_a_draft_of_another_member_is_in_nobody_elses_roster(
+    room: Room, agent: Agent, member: User, model: FakeModel
+) -> None:
+    guest = make_member("tomas")
+    invite(room_id=room.pk, inviter=member, username=guest.username)
+    model.calls(("begin_artifact", {"title": "A secret", "kind": "html"}))
+    model.says("I will go on later.")
+    run_turn(run_id=make_run(room, agent, member).pk)
+    model.says("Hello.")
+    run_turn(run_id=make_run(room, agent, guest).pk)
+    assert "A secret" not in json.dumps(model.asked[2])
+
+
+def test_a_draft_is_called_finished_by_nobody_who_did_not_finish_it(
+    room: Room, agent: Agent, member: User, model: FakeModel
+) -> None:
+    model.calls(("begin_artifact", {"title": "The game", "kind": "html"}))
+    model.says("")
+    run = make_run(room, agent, member)
+    run_turn(run_id=run.pk)
+    assert ended(run)[0] == "failed"
+    assert Draft.objects.get().state == "open"
 
 
 # --- bounds

@@ -40,6 +40,7 @@ from apps.domain.tooling import (
     ToolResult,
 )
 from apps.rooms.services import room_last
+from apps.runs.claims import RunHold
 from apps.runs.errors import AlreadySettled, RunOver, StaleFence
 from apps.runs.models import Call, Run
 from apps.tools.contract import CallContext, Tool, say_nothing
@@ -100,6 +101,7 @@ def execute(
                 cancelled=cancelled,
                 wait_link=_Link(call, tool.spec),
                 credential=credential,
+                hold=RunHold(run.pk, run.fence),
                 say=say,
             )
             if tool.spec.effect_domain is EffectDomain.OURS:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from apps.artifacts import selectors, services
-from apps.artifacts.errors import StaleVersion
-from apps.artifacts.models import Artifact, ArtifactVersion
+from apps.artifacts import drafts, selectors, services
+from apps.artifacts.errors import DraftTaken, StaleVersion
+from apps.artifacts.models import Artifact, ArtifactVersion, Draft
 from apps.artifacts.services import MAX_BODY, Provenance
 from apps.core.errors import Invalid, NotFound
 from apps.domain.tooling import (
@@ -39,36 +39,47 @@ def create_artifact(arguments: dict[str, Any], context: CallContext) -> ToolOk |
             kind=arguments["kind"],
             language=arguments.get("language", ""),
             body=arguments["body"],
-            provenance=_provenance(context),
+            provenance=provenance_of(context),
         )
     except Invalid as refusal:
         return ToolFailure(Reason.INVALID_ARGUMENTS, f"{refusal} Nothing was saved.")
-    return _saved(version)
+    return saved(version)
 
 
 def update_artifact(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
     """Save the next version of an artifact of this room that the member owns."""
     try:
-        version = services.update_artifact(
-            member=context.member,
-            room_id=context.room_id,
-            artifact_id=arguments["artifact_id"],
-            expected_version=arguments["expected_version"],
-            body=arguments["body"],
-            title=arguments.get("title"),
-            provenance=_provenance(context),
-        )
+        if arguments["expected_version"] == 0:
+            version = drafts.complete_draft(
+                writer=writer_of(context),
+                draft_id=arguments["artifact_id"],
+                body=arguments["body"],
+                title=arguments.get("title"),
+                provenance=provenance_of(context),
+            )
+        else:
+            version = services.update_artifact(
+                member=context.member,
+                room_id=context.room_id,
+                artifact_id=arguments["artifact_id"],
+                expected_version=arguments["expected_version"],
+                body=arguments["body"],
+                title=arguments.get("title"),
+                provenance=provenance_of(context),
+            )
+    except DraftTaken as refusal:
+        return ToolFailure(Reason.CONFLICT, str(refusal))
     except NotFound as refusal:
         return ToolFailure(Reason.NOT_FOUND, str(refusal))
     except StaleVersion as refusal:
         return ToolFailure(Reason.STALE_VERSION, f"{refusal} Nothing was saved.", retryable=True)
     except Invalid as refusal:
         return ToolFailure(Reason.INVALID_ARGUMENTS, f"{refusal} Nothing was saved.")
-    return _saved(version)
+    return saved(version)
 
 
 def read_artifact(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
-    """Return numbered lines of the newest version."""
+    """Return numbered lines of the newest version, or of a draft of the member's own."""
     try:
         page = selectors.read_page(
             artifact_id=arguments["artifact_id"],
@@ -77,6 +88,9 @@ def read_artifact(arguments: dict[str, Any], context: CallContext) -> ToolOk | T
             first_line=int(arguments.get("first_line", 1)),
         )
     except NotFound as refusal:
+        draft = selectors.open_draft(draft_id=arguments["artifact_id"], user=context.member)
+        if draft is not None:
+            return _draft_page(draft, int(arguments.get("first_line", 1)))
         return ToolFailure(Reason.NOT_FOUND, str(refusal))
     artifact = page.version.artifact
     return ToolOk(
@@ -94,7 +108,33 @@ def read_artifact(arguments: dict[str, Any], context: CallContext) -> ToolOk | T
     )
 
 
-def _provenance(context: CallContext) -> Provenance:
+def _draft_page(draft: Draft, first_line: int) -> ToolOk:
+    lines = drafts.text_of(draft).split("\n")
+    shown = lines[first_line - 1 : first_line - 1 + selectors.PAGE_LINES]
+    return ToolOk(
+        {
+            "artifact_id": str(draft.pk),
+            "title": draft.title,
+            "kind": draft.kind,
+            "version": 0,
+            "unfinished": True,
+            "sequence": draft.sequence,
+            "digest": draft.digest,
+            "total_lines": len(lines),
+            "lines": [f"{number}: {line}" for number, line in enumerate(shown, first_line)],
+        }
+    )
+
+
+def writer_of(context: CallContext) -> drafts.Writer:
+    """Return for whom and under which hold a draft is written."""
+    if context.hold is None:
+        raise LookupError("Only what is called for a run may write a draft.")
+    return drafts.Writer(context.member, context.room_id, context.hold)
+
+
+def provenance_of(context: CallContext) -> Provenance:
+    """Return what a version says of its origin."""
     return Provenance(
         run_id=context.run_id,
         call_id=context.call_id,
@@ -103,7 +143,8 @@ def _provenance(context: CallContext) -> Provenance:
     )
 
 
-def _saved(version: ArtifactVersion) -> ToolOk:
+def saved(version: ArtifactVersion) -> ToolOk:
+    """Tell of a version that was saved."""
     return ToolOk(
         {
             "artifact_id": str(version.artifact_id),
@@ -169,7 +210,11 @@ TOOLS = (
                 "type": "object",
                 "properties": {
                     "artifact_id": _ID,
-                    "expected_version": {"type": "integer", "minimum": 1},
+                    "expected_version": {
+                        "type": "integer",
+                        "minimum": 0,
+                        "description": "0 completes an unfinished draft.",
+                    },
                     "title": _TITLE,
                     "body": _BODY,
                 },
