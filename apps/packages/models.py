@@ -37,6 +37,8 @@ class PackageVersion(Stamped):
     manifest = models.JSONField()
     artifact_hash = models.CharField(max_length=71)
     contract_digest = models.CharField(max_length=71)
+    # The content address of what the package needs of others; empty where it needs nothing.
+    dependencies = models.CharField(max_length=64, blank=True)
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     admitted_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"

@@ -36,7 +36,7 @@ def report(**changes: Any) -> TestReport:
         "sentence": "3 tests ran and none failed.",
         "output_tail": "OK\n",
         "reason": Reason.OK,
-        "python_version": "3.11.2",
+        "runtime": "Python 3.11.2",
         "duration_ms": 412,
     }
     return TestReport(**{**fields, **changes})
