@@ -5,33 +5,40 @@ honour yet is refused by name, and each tool is turned into the specification un
 boundary will judge its calls, so that nothing can be admitted that could not be registered.
 """
 
-import hashlib
 import json
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from apps.domain.canonical import NotCanonical, canonical_json, digest_bytes
+from apps.domain.entries import CommandEntry, Entry, FileEntry, HttpEntry, parse_entry
+from apps.domain.entrychecks import check_beside, check_entry, entry_in_tree, program_in_tree
 from apps.domain.kindgi import DEFINITION_SCHEMA, contradictions, unsupported
+from apps.domain.packagetools import PackageTool
 from apps.domain.packagetree import tree_problems
-from apps.domain.problems import MAX_PROBLEMS, Problem, Problems, Rejected, dotted
-from apps.domain.schemas import compile_schema
-from apps.domain.tooling import (
-    BadSpecification,
-    Capability,
-    CollaborationClass,
-    DeclaredEffect,
-    Effect,
-    EffectDomain,
-    EffectKind,
-    Family,
-    Guard,
-    Risk,
-    Specification,
-    specify,
+from apps.domain.problems import Problem, Problems, Rejected, dotted
+from apps.domain.publication import artifact_tool_name, tool_name_of
+from apps.domain.scoping import Artifact, parse_artifacts, scope_problems
+from apps.domain.sessions import (
+    HumanTool,
+    SessionDeclaration,
+    parse_human_tools,
+    parse_sessions,
 )
+from apps.domain.shapes import check_shape
+from apps.domain.tooling import BadSpecification, CollaborationClass, EffectKind
 from apps.domain.words import shown
+
+__all__ = [
+    "FORMATS",
+    "MAX_MANIFEST_BYTES",
+    "BadManifest",
+    "Manifest",
+    "PackageTool",
+    "package_problems",
+    "parse_manifest",
+    "tool_name_of",
+]
 
 MAX_MANIFEST_BYTES: Final = 512 * 1024
 MAX_METADATA_BYTES: Final = 16 * 1024
@@ -43,16 +50,12 @@ COLLABORATION_CLASSES: Final = (
     "actor_bound_write",
     "unknown",
 )
-TOOL_PREFIX: Final = "pkg_"
 
 _SEMVER: Final = (
     r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
     r"(-(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
     r"(\.(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?"
     r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$"
-)
-_MODULE_AND_FUNCTION: Final = (
-    r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
 )
 _MANIFEST_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -77,17 +80,18 @@ _MANIFEST_SCHEMA: Final[dict[str, Any]] = {
                 "properties": {
                     "definition": DEFINITION_SCHEMA,
                     "collaboration_class": {"enum": list(COLLABORATION_CLASSES)},
-                    "entry": {
-                        "type": "string",
-                        "pattern": _MODULE_AND_FUNCTION,
-                        "maxLength": 200,
-                    },
+                    # A function, a program or a file tool; each is read by its own rules.
+                    "entry": True,
                 },
                 # A tool that is silent about rooms stays out of them.
-                "required": ["definition", "entry"],
+                "required": ["definition"],
                 "additionalProperties": False,
             },
         },
+        # What commands and file tools look at, and the programs beside them.
+        "artifacts": True,
+        "sessions": True,
+        "human_tools": True,
         "metadata": {"type": "object"},
     },
     "required": ["name", "version", "ref", "format", "tools"],
@@ -111,75 +115,6 @@ class BadManifest(Rejected):
 
 
 @dataclass(frozen=True, slots=True)
-class PackageTool:
-    """One tool that a package promises, and where its code enters."""
-
-    id: str
-    tool_name: str
-    ref: str
-    entry: str
-    collaboration: CollaborationClass
-    definition_text: bytes
-
-    @property
-    def definition(self) -> dict[str, Any]:
-        """A copy of the tool's definition."""
-        definition: dict[str, Any] = json.loads(self.definition_text)
-        return definition
-
-    @property
-    def mutating(self) -> bool:
-        """Whether the tool changes something; a definition that is silent does."""
-        return self.definition.get("mutating") is not False
-
-    @property
-    def limits(self) -> dict[str, int] | None:
-        """What the tool asks to be held to (memMB and cpuMs), or nothing where it is silent."""
-        return self.definition.get("limits")
-
-    @property
-    def module(self) -> str:
-        """The module in which the tool's function lies."""
-        return self.entry.partition(":")[0]
-
-    @property
-    def function(self) -> str:
-        """The name of the tool's function in its module."""
-        return self.entry.partition(":")[2]
-
-    def specification(self) -> Specification:
-        """Return the specification under which the boundary judges the tool's calls."""
-        definition = self.definition
-        effects = tuple(
-            DeclaredEffect(EffectKind(item["kind"]), item.get("resource"))
-            for item in definition.get("effects", [])
-        )
-        effect = _effect_of(self.mutating, effects)
-        return specify(
-            name=self.tool_name,
-            title=_title_of(self.id),
-            description=definition["description"],
-            version=definition["version"],
-            input_schema=definition["input"],
-            output_schema=definition["output"],
-            effect=effect,
-            capability=Capability.PACKAGES_CALL,
-            risk=_RISKS[effect],
-            side_effects=effects,
-            parallel_safe=effect is Effect.READ,
-            source=f"package:{self.ref}",
-            family=Family.PACKAGES,
-            surface=self.ref.partition("@")[0],
-            guard=Guard.EXTERNAL,
-            effect_domain=EffectDomain.EXTERNAL,
-            collaboration=self.collaboration,
-            outside_data=definition.get("resultIsOutsideData") is True,
-            needs_approval_when_unattended=definition.get("needsApprovalWhenUnattended") is True,
-            later=True,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Manifest:
     """A package's promise, read and checked."""
 
@@ -190,6 +125,9 @@ class Manifest:
     description: str
     tools: tuple[PackageTool, ...]
     text: bytes
+    scope: Artifact
+    sessions: tuple[SessionDeclaration, ...] = ()
+    human_tools: tuple[HumanTool, ...] = ()
 
     @property
     def contract_digest(self) -> str:
@@ -205,6 +143,14 @@ class Manifest:
         """Return the tool of a name that models use, if the package has it."""
         return next((tool for tool in self.tools if tool.tool_name == tool_name), None)
 
+    def artifact(self, artifact_id: str) -> Artifact | None:
+        """Return a declared artifact with its children; the package itself is one."""
+        return next((one for one in self.scope.walk() if one.id == artifact_id), None)
+
+    def session(self, name: str) -> SessionDeclaration | None:
+        """Return the session of a name, if the package declares it."""
+        return next((one for one in self.sessions if one.name == name), None)
+
 
 def parse_manifest(raw: Any) -> Manifest:
     """Return the manifest that a JSON object describes, or raise `BadManifest`."""
@@ -212,11 +158,13 @@ def parse_manifest(raw: Any) -> Manifest:
     text = _bounded_text(raw, problems)
     if text is None or not isinstance(raw, dict):
         raise BadManifest(problems.found() or [Problem("", "type", "It is not a JSON object.")])
-    _check_shape(raw, problems)
+    check_shape(raw, _MANIFEST_SCHEMA, "", problems)
     _check_honoured(raw, problems)
+    entries = _entries_of(raw, problems)
     if not problems:
         _check_ref_and_metadata(raw, problems)
-        tools = _tools_of(raw, problems)
+        beside = _Beside.of(raw, problems)
+        tools = _tools_of(raw, entries, beside, problems)
     if problems:
         raise BadManifest(problems.found())
     return Manifest(
@@ -227,40 +175,55 @@ def parse_manifest(raw: Any) -> Manifest:
         description=raw.get("description", ""),
         tools=tools,
         text=text,
+        scope=beside.scope,
+        sessions=tuple(beside.sessions.values()),
+        human_tools=beside.humans,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What stands in a manifest beside its tools."""
+
+    scope: Artifact
+    sessions: dict[str, SessionDeclaration]
+    humans: tuple[HumanTool, ...]
+
+    @classmethod
+    def of(cls, raw: dict[str, Any], problems: Problems) -> "_Beside":
+        name = raw["name"]
+        scope = parse_artifacts(raw.get("artifacts", []), name, problems)
+        sessions = parse_sessions(raw.get("sessions", {}), name, problems)
+        humans = parse_human_tools(raw.get("human_tools", {}), name, problems)
+        beside = cls(scope, {one.name: one for one in sessions}, humans)
+        check_beside(beside.sessions, humans, beside.artifacts, problems)
+        return beside
+
+    @property
+    def artifacts(self) -> dict[str, Artifact]:
+        return {one.id: one for one in self.scope.walk()}
 
 
 def package_problems(manifest: Manifest, files: Mapping[str, bytes]) -> list[Problem]:
     """Return what is wrong with a tree under its manifest: files, names, and missing entries."""
-    found = tree_problems(files, name=manifest.name, version=manifest.version)
+    problems = Problems()
+    for problem in tree_problems(files, name=manifest.name, version=manifest.version):
+        problems.add(problem.path, problem.rule, problem.message)
+    paths = files.keys()
+    scope_problems(manifest.scope, paths, problems)
     for index, tool in enumerate(manifest.tools):
-        path = tool.module.replace(".", "/")
-        if f"{path}.py" not in files and f"{path}/__init__.py" not in files:
-            message = f"The tree has no module {shown(tool.module)}."
-            found.append(Problem(f"tools[{index}].entry", "entry_missing", message))
-    return found[:MAX_PROBLEMS]
-
-
-def tool_name_of(tool_id: str) -> str:
-    """Return the name that models use for a tool, derived from its id alone."""
-    name = TOOL_PREFIX + re.sub(r"[^A-Za-z0-9_-]", "_", tool_id)
-    if len(name) <= 64:
-        return name
-    return f"{name[:55]}_{hashlib.sha256(tool_id.encode()).hexdigest()[:8]}"
-
-
-_RISKS: Final = {Effect.READ: Risk.LOW, Effect.WRITE: Risk.MEDIUM, Effect.SENSITIVE: Risk.HIGH}
-
-
-def _effect_of(mutating: bool, effects: tuple[DeclaredEffect, ...]) -> Effect:
-    if any(item.kind is EffectKind.SENSITIVE_DATA_EGRESS for item in effects):
-        return Effect.SENSITIVE
-    return Effect.WRITE if mutating else Effect.READ
-
-
-def _title_of(tool_id: str) -> str:
-    words = re.sub(r"[._-]+", " ", tool_id.rpartition(".")[2]).strip()
-    return words[:1].upper() + words[1:100]
+        scope = manifest.artifact(tool.artifact)
+        entry_in_tree(tool.entry, scope, paths, f"tools[{index}].entry", problems)
+    for session in manifest.sessions:
+        if (scope := manifest.artifact(session.artifact)) is not None:
+            where = f"sessions.{session.name}"
+            program_in_tree(session.start, scope, paths, f"{where}.start", problems)
+            program_in_tree(session.stop, scope, paths, f"{where}.stop", problems)
+    for human in manifest.human_tools:
+        if (scope := manifest.artifact(human.artifact)) is not None:
+            where = f"human_tools.{human.name}"
+            program_in_tree(human.program, scope, paths, where, problems)
+    return problems.found()
 
 
 def _bounded_text(raw: Any, problems: Problems) -> bytes | None:
@@ -273,23 +236,6 @@ def _bounded_text(raw: Any, problems: Problems) -> bytes | None:
         problems.add("", "size", f"The manifest is larger than {MAX_MANIFEST_BYTES:,} bytes.")
         return None
     return text
-
-
-def _check_shape(raw: dict[str, Any], problems: Problems) -> None:
-    for error in compile_schema(_MANIFEST_SCHEMA, bounded=False).errors(raw, limit=MAX_PROBLEMS):
-        where = dotted("", error.path)
-        if error.rule == "additionalProperties":
-            for name in error.names:
-                problems.add(_below(where, name), "unknown_field", "There is no such field.")
-        elif error.rule == "required":
-            for name in error.names:
-                problems.add(_below(where, name), "required", "The field is missing.")
-        else:
-            problems.add(where, error.rule, f"It {error.text}")
-
-
-def _below(where: str, name: str) -> str:
-    return f"{where}.{name}" if where else name
 
 
 def _check_honoured(raw: dict[str, Any], problems: Problems) -> None:
@@ -322,27 +268,66 @@ def _check_ref_and_metadata(raw: dict[str, Any], problems: Problems) -> None:
             problems.add(where, "size", f"It is larger than {MAX_METADATA_BYTES:,} bytes.")
 
 
-def _tools_of(raw: dict[str, Any], problems: Problems) -> tuple[PackageTool, ...]:
+def _entries_of(raw: dict[str, Any], problems: Problems) -> list[Entry | None]:
+    """Read each tool's entry, as far as a shape that may be wrong elsewhere has them."""
+    tools = raw.get("tools")
+    found: list[Entry | None] = []
+    for index, tool in enumerate(tools[:MAX_TOOLS] if isinstance(tools, list) else []):
+        where = f"tools[{index}].entry"
+        definition = tool.get("definition") if isinstance(tool, dict) else None
+        if not isinstance(definition, dict):
+            continue
+        if definition.get("spec") is not None:
+            if "entry" in tool:
+                message = "A declared request is made by us, so it has no entry."
+                problems.add(where, "incoherent", message)
+            found.append(HttpEntry())
+        elif "entry" not in tool:
+            problems.add(where, "required", "The field is missing.")
+        else:
+            found.append(parse_entry(tool["entry"], str(raw.get("format")), where, problems))
+    return found
+
+
+def _tools_of(
+    raw: dict[str, Any], entries: list[Entry | None], beside: _Beside, problems: Problems
+) -> tuple[PackageTool, ...]:
     tools: list[PackageTool] = []
     named: dict[str, int] = {}
-    for index, item in enumerate(raw["tools"]):
+    for index, (item, entry) in enumerate(zip(raw["tools"], entries, strict=True)):
         where = f"tools[{index}]"
+        if entry is None:
+            continue
         definition = item["definition"]
-        tool = PackageTool(
-            id=definition["id"],
-            tool_name=tool_name_of(definition["id"]),
-            ref=raw["ref"],
-            entry=item["entry"],
-            collaboration=CollaborationClass(item.get("collaboration_class", "unknown")),
-            definition_text=canonical_json(definition),
-        )
+        tool = _tool(raw, item, entry)
         if tool.tool_name in named:
             message = f"tools[{named[tool.tool_name]}] has the same name {shown(tool.tool_name)}."
             problems.add(f"{where}.definition.id", "name_clash", message)
         named.setdefault(tool.tool_name, index)
-        _check_coherence(tool, where, problems)
+        before = problems.count
+        check_entry(tool.entry, definition, beside.artifacts, beside.sessions, where, problems)
+        if problems.count == before:
+            _check_coherence(tool, where, problems)
         tools.append(tool)
     return tuple(tools)
+
+
+def _tool(raw: dict[str, Any], item: dict[str, Any], entry: Entry) -> PackageTool:
+    definition = item["definition"]
+    artifact, name = "", tool_name_of(definition["id"])
+    if isinstance(entry, CommandEntry | FileEntry):
+        artifact = entry.artifact or raw["name"]
+        entry = replace(entry, artifact=artifact)
+        name = artifact_tool_name(definition["id"], artifact)
+    return PackageTool(
+        id=definition["id"],
+        tool_name=name,
+        ref=raw["ref"],
+        entry=entry,
+        collaboration=CollaborationClass(item.get("collaboration_class", "unknown")),
+        definition_text=canonical_json(definition),
+        artifact=artifact,
+    )
 
 
 def _check_coherence(tool: PackageTool, where: str, problems: Problems) -> None:

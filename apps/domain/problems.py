@@ -52,6 +52,11 @@ class Problems:
         """Whether no further problem would be noted."""
         return len(self._found) >= MAX_PROBLEMS
 
+    @property
+    def count(self) -> int:
+        """How many were noted."""
+        return len(self._found)
+
     def __bool__(self) -> bool:
         return bool(self._found)
 

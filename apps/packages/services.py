@@ -69,7 +69,7 @@ def publish_package(
             version=version,
             name=tool.tool_name,
             definition_id=tool.id,
-            entry=tool.entry,
+            entry=tool.entry.label,
             collaboration_class=tool.collaboration.value,
             definition=tool.definition,
         )

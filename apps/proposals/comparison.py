@@ -227,7 +227,7 @@ def _lines(tool: PackageTool | None) -> Sequence[tuple[str, str, bool]]:
         "none",
         _ROOM_WORDS[tool.collaboration.value],
         "marked as outside data" if definition.get("resultIsOutsideData") else "plain",
-        tool.entry,
+        tool.entry.label,
         definition["version"],
     )
     return [(label, value, mono) for (label, mono), value in zip(_LABELS, values, strict=True)]

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import functools
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import structlog
 from django.db import connection
 
 from apps.core.correlation import current_correlation_id
+from apps.domain.entries import (
+    CommandEntry,
+    FileEntry,
+    HttpEntry,
+    NodeEntry,
+    PiEntry,
+    PythonEntry,
+)
 from apps.domain.manifests import BadManifest, Manifest, parse_manifest
+from apps.domain.manifests import PackageTool as Declared
 from apps.domain.tooling import BadSpecification, Reason, Specification, ToolFailure, ToolOk
 from apps.domain.tooling.features import Feature
 from apps.grants.selectors import granted_package_tools
@@ -57,12 +68,13 @@ def as_tool(row: PackageTool) -> Tool | None:
 
     What was admitted under older rules and does not hold under these is no tool; others still are.
     """
+    admitted = _Admitted(row.version_id, row.version)
     try:
-        spec = _specification(_Admitted(row.version_id, row.version), row.name)
+        spec = _specification(admitted, row.name)
     except (BadManifest, BadSpecification, LookupError) as broken:
         log.error("package_tool_unreadable", tool=row.name, error=str(broken)[:200])
         return None
-    return Tool(spec=spec, handler=_handler(row), feature=Feature.PACKAGES)
+    return Tool(spec=spec, handler=_handler(row, admitted), feature=Feature.PACKAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +87,15 @@ class _Admitted:
 
 @functools.lru_cache(maxsize=4096)
 def _specification(admitted: _Admitted, name: str) -> Specification:
+    return _declared(admitted, name).specification()
+
+
+def _declared(admitted: _Admitted, name: str) -> Declared:
     manifest = _manifest(admitted)
     tool = manifest.tool(name)
     if tool is None:
         raise LookupError(f"The admitted manifest of {manifest.ref} has no tool {name}.")
-    return tool.specification()
+    return tool
 
 
 @functools.lru_cache(maxsize=512)
@@ -87,7 +103,7 @@ def _manifest(admitted: _Admitted) -> Manifest:
     return parse_manifest(admitted.version.manifest)
 
 
-def _handler(row: PackageTool) -> Handler:
+def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
     def call(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
         try:
             tree = load_tree(row.version)
@@ -95,18 +111,60 @@ def _handler(row: PackageTool) -> Handler:
             return ToolFailure(Reason.DEPENDENCY_UNAVAILABLE, str(changed))
         # The child may take its whole time: no connection is held while it runs.
         connection.close()
-        reply = call_python_tool(
-            tree=tuple(tree.items()),
-            entry=row.entry,
-            arguments=arguments,
-            limits=limits_of(row.definition.get("limits")),
+        reply = call_packaged(
+            _declared(admitted, row.name),
+            _manifest(admitted),
+            tree,
+            arguments,
             deadline_s=context.deadline.remaining,
-            correlation=current_correlation_id(),
             cancelled=context.cancelled,
         )
         return _result(reply)
 
     return call
+
+
+def call_packaged(
+    tool: Declared,
+    manifest: Manifest,
+    tree: Mapping[str, bytes],
+    arguments: dict[str, Any],
+    *,
+    deadline_s: float,
+    cancelled: Callable[[], bool] | None = None,
+    path: Path | None = None,
+) -> ToolReply:
+    """Carry out one call of a declared tool on its package's files, by the kind of its entry.
+
+    `path` is the socket of another supervisor than the deployment's.
+    """
+    match tool.entry:
+        case PythonEntry():
+            return call_python_tool(
+                tree=tuple(tree.items()),
+                entry=tool.entry.label,
+                arguments=arguments,
+                limits=limits_of(tool.limits),
+                deadline_s=deadline_s,
+                correlation=current_correlation_id(),
+                cancelled=cancelled,
+                path=path,
+            )
+        case CommandEntry():
+            return _not_here("programs")
+        case FileEntry():
+            return _not_here("file tools")
+        case NodeEntry():
+            return _not_here("Node functions")
+        case PiEntry():
+            return _not_here("extensions of Pi")
+        case HttpEntry():
+            return _not_here("declared requests")
+
+
+def _not_here(kind: str) -> ToolReply:
+    said = f"This deployment does not carry out {kind} yet, so nothing was run."
+    return ToolReply(ReplyKind.UNAVAILABLE, message=said)
 
 
 def limits_of(asked: dict[str, int] | None) -> Limits:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apps.domain.entries import PythonEntry
 from apps.domain.manifests import (
     BadManifest,
     package_problems,
@@ -82,11 +83,10 @@ def test_a_whole_manifest_is_read() -> None:
     )
     assert read.as_dict() == MANIFEST
     (tool,) = read.tools
-    assert (tool.id, tool.tool_name, tool.module, tool.function) == (
+    assert (tool.id, tool.tool_name, tool.entry) == (
         "words.count",
         "pkg_words_count",
-        "words.count",
-        "count",
+        PythonEntry("words.count", "count"),
     )
     assert tool.definition == DEFINITION
     assert read.tool("pkg_words_count") is tool

@@ -44,7 +44,7 @@ KINDS = {name: kind for kind, lines in DECIDED.items() for line in lines for nam
 APPS = Path(settings.BASE_DIR) / "apps"
 BUILTIN = APPS / "tools" / "builtin"
 # Where a specification is made of what an administrator admitted, never of our own tools.
-OF_PACKAGES = {APPS / "domain" / "manifests.py"}
+OF_PACKAGES = {APPS / "domain" / "packagetools.py"}
 
 
 def declarations() -> Iterator[tuple[Path, str | None]]:

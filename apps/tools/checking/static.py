@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from apps.domain.canonical import BadJson, digest_bytes, strict_loads
+from apps.domain.entries import Entry, NodeEntry, PiEntry, PythonEntry
 from apps.domain.manifests import (
     BadManifest,
     Manifest,
@@ -58,6 +59,7 @@ class Sheet:
     """One declaration with its tools."""
 
     declaration: Declaration
+    manifest: Manifest | None = None
     tools: tuple[ToolSheet, ...] = ()
     pins: dict[str, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
@@ -95,6 +97,7 @@ def judge(declaration: Declaration, socket: Path | None = None) -> Sheet:
     problems += _sandbox_problems(declaration, socket)
     return Sheet(
         declaration,
+        manifest=manifest,
         tools=tuple(_tool(tool, files) for tool in manifest.tools),
         pins=_pins(manifest, files),
         problems=tuple(problems),
@@ -122,23 +125,30 @@ def _tool(tool: PackageTool, files: dict[str, bytes]) -> ToolSheet:
     problems = []
     if tool.tool_name.casefold() in reserved_names():
         problems.append(Problem("definition.id", "name", "A tool of our own has this name."))
-    path = _module_path(tool, files)
+    path = _source_path(tool.entry, files)
     pins = {} if path is None else {path: digest_bytes(files[path])}
-    if path is not None:
-        problems += _entry_problems(tool.function, files[path], path)
+    if path is not None and isinstance(tool.entry, PythonEntry):
+        problems += _entry_problems(tool.entry.function, files[path], path)
     return ToolSheet(
         tool.specification(),
         tool_id=tool.id,
-        entry=tool.entry,
+        entry=tool.entry.label,
         pins=pins,
         problems=tuple(problems),
         declared=tool,
     )
 
 
-def _module_path(tool: PackageTool, files: dict[str, bytes]) -> str | None:
-    stem = tool.module.replace(".", "/")
-    return next((path for path in (f"{stem}.py", f"{stem}/__init__.py") if path in files), None)
+def _source_path(entry: Entry, files: dict[str, bytes]) -> str | None:
+    """Return the file in which the code of an entry lies, if it is one of the package's."""
+    candidates: tuple[str, ...] = ()
+    match entry:
+        case PythonEntry(module=module):
+            stem = module.replace(".", "/")
+            candidates = (f"{stem}.py", f"{stem}/__init__.py")
+        case NodeEntry(path=path) | PiEntry(path=path):
+            candidates = (path,)
+    return next((path for path in candidates if path in files), None)
 
 
 def _entry_problems(function: str, source: bytes, path: str) -> list[Problem]:

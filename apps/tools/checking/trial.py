@@ -11,11 +11,11 @@ from typing import Any
 
 from apps.domain.canonical import canonical_json
 from apps.sandbox.errors import JobRefused
-from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
+from apps.sandbox.runner import ReplyKind, ToolReply
 from apps.tools.checking.declarations import BUILTIN
 from apps.tools.checking.selection import Audience, Selection
 from apps.tools.checking.static import Sheet, ToolSheet
-from apps.tools.packaged import limits_of
+from apps.tools.packaged import call_packaged
 
 
 def try_tool(
@@ -49,8 +49,8 @@ def _names(tool: ToolSheet, selection: Selection) -> tuple[str, ...]:
 
 
 def _call(sheet: Sheet, tool: ToolSheet, arguments: Any, socket: Path | None) -> dict[str, Any]:
-    spec, declared = tool.spec, tool.declared
-    if declared is None:
+    spec, declared, manifest = tool.spec, tool.declared, sheet.manifest
+    if declared is None or manifest is None:
         return _refused("not_ready", "The tool has no entry.")
     if len(canonical_json(arguments)) > spec.argument_cap:
         return _refused("arguments", f"They are larger than {spec.argument_cap:,} bytes.")
@@ -60,11 +60,11 @@ def _call(sheet: Sheet, tool: ToolSheet, arguments: Any, socket: Path | None) ->
             "errors": [error.as_dict() for error in errors]
         }
     try:
-        reply = call_python_tool(
-            tree=sheet.declaration.files,
-            entry=declared.entry,
-            arguments=arguments,
-            limits=limits_of(declared.limits),
+        reply = call_packaged(
+            declared,
+            manifest,
+            sheet.declaration.files,
+            arguments,
             deadline_s=spec.timeout_s,
             path=socket,
         )

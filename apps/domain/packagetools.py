@@ -1,0 +1,127 @@
+"""What does a package promise of one tool, and how does the boundary judge its calls?"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from apps.domain.commandio.templates import described
+from apps.domain.entries import CommandEntry, Entry, FileEntry
+from apps.domain.publication import published_name
+from apps.domain.tooling import (
+    DEFAULT_TIMEOUT_S,
+    MAX_TIMEOUT_S,
+    Capability,
+    CollaborationClass,
+    DeclaredEffect,
+    Effect,
+    EffectDomain,
+    EffectKind,
+    Family,
+    Guard,
+    Risk,
+    Specification,
+    specify,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PackageTool:
+    """One tool that a package promises, and where its code enters."""
+
+    id: str
+    tool_name: str
+    ref: str
+    entry: Entry
+    collaboration: CollaborationClass
+    definition_text: bytes
+    # The artifact that declares it: what a command or a file tool may look at.
+    artifact: str = ""
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """A copy of the tool's definition."""
+        definition: dict[str, Any] = json.loads(self.definition_text)
+        return definition
+
+    @property
+    def mutating(self) -> bool:
+        """Whether the tool changes something; a definition that is silent does."""
+        return self.definition.get("mutating") is not False
+
+    @property
+    def limits(self) -> dict[str, int] | None:
+        """What the tool asks to be held to (memMB and cpuMs), or nothing where it is silent."""
+        return self.definition.get("limits")
+
+    @property
+    def published(self) -> str:
+        """The name under which the tool is recorded: for an artifact's tools with its id."""
+        if isinstance(self.entry, CommandEntry | FileEntry):
+            return published_name(self.id, self.artifact)
+        return self.tool_name
+
+    @property
+    def timeout_ms(self) -> int | None:
+        """How long the tool asks to be given, where its entry says so."""
+        return self.entry.timeout_ms if isinstance(self.entry, CommandEntry) else None
+
+    def specification(self) -> Specification:
+        """Return the specification under which the boundary judges the tool's calls."""
+        definition = self.definition
+        effects = tuple(
+            DeclaredEffect(EffectKind(item["kind"]), item.get("resource"))
+            for item in definition.get("effects", [])
+        )
+        effect = _effect_of(self.mutating, effects)
+        return specify(
+            name=self.tool_name,
+            title=_title_of(self.id),
+            description=self._description(definition["description"]),
+            version=definition["version"],
+            input_schema=definition["input"],
+            output_schema=definition["output"],
+            effect=effect,
+            capability=Capability.PACKAGES_CALL,
+            risk=_RISKS[effect],
+            side_effects=effects,
+            parallel_safe=effect is Effect.READ and not self._shares,
+            source=f"package:{self.ref}",
+            family=Family.PACKAGES,
+            surface=self.ref.partition("@")[0],
+            guard=Guard.EXTERNAL,
+            effect_domain=EffectDomain.EXTERNAL,
+            collaboration=self.collaboration,
+            outside_data=definition.get("resultIsOutsideData") is True,
+            needs_approval_when_unattended=definition.get("needsApprovalWhenUnattended") is True,
+            timeout_s=self._seconds(),
+            later=True,
+        )
+
+    @property
+    def _shares(self) -> bool:
+        # Calls of one session work on one state, so they come one after the other.
+        return isinstance(self.entry, CommandEntry) and bool(self.entry.session)
+
+    def _description(self, given: str) -> str:
+        if isinstance(self.entry, CommandEntry | FileEntry):
+            return described(given, self.artifact)
+        return given
+
+    def _seconds(self) -> float:
+        asked = self.timeout_ms
+        return DEFAULT_TIMEOUT_S if asked is None else min(asked / 1000, MAX_TIMEOUT_S)
+
+
+_RISKS: Final = {Effect.READ: Risk.LOW, Effect.WRITE: Risk.MEDIUM, Effect.SENSITIVE: Risk.HIGH}
+
+
+def _effect_of(mutating: bool, effects: tuple[DeclaredEffect, ...]) -> Effect:
+    if any(item.kind is EffectKind.SENSITIVE_DATA_EGRESS for item in effects):
+        return Effect.SENSITIVE
+    return Effect.WRITE if mutating else Effect.READ
+
+
+def _title_of(tool_id: str) -> str:
+    words = re.sub(r"[._-]+", " ", tool_id.rpartition(".")[2]).strip()
+    return words[:1].upper() + words[1:100]
