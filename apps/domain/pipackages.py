@@ -144,9 +144,7 @@ def differences(
     return problems.found()
 
 
-def _compare_skills(
-    promised: Sequence[Skill], found: Sequence[Skill], problems: Problems
-) -> None:
+def _compare_skills(promised: Sequence[Skill], found: Sequence[Skill], problems: Problems) -> None:
     _check_once((skill.name for skill in found), "skills", problems)
     wanted = {skill.name: skill for skill in promised}
     there = {skill.name: skill for skill in found}
@@ -158,9 +156,7 @@ def _compare_skills(
         elif wanted[name].path and wanted[name].path != there[name].path:
             problems.add(f"skills.{name}.path", "path", f"It lies at {shown(there[name].path)}.")
         elif wanted[name].body.strip() != there[name].body.strip():
-            problems.add(
-                f"skills.{name}.body", "body", "The file's text is not the reviewed text."
-            )
+            problems.add(f"skills.{name}.body", "body", "The file's text is not the reviewed text.")
 
 
 def _check_once(names: Iterable[str], kind: str, problems: Problems) -> None:

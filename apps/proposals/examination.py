@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from apps.domain.entries import PiEntry
 from apps.domain.lockfiles import dependencies_of
-from apps.domain.manifests import Manifest
-from apps.domain.pipackages import Found, ReviewedTool, Skill, declared_resources, differences
+from apps.domain.manifests import Manifest, reviewed_tools
+from apps.domain.pipackages import Found, declared_resources, differences
 from apps.domain.problems import MAX_PROBLEMS, Problem
 from apps.proposals.models import ProposalTest
 from apps.proposals.pulse import Pulse
@@ -131,7 +130,7 @@ class _Examination:
     def _judged(
         self, tested: Verdict | None, declared: Declared, registered: Registered | None
     ) -> Verdict:
-        tools, skills = reviewed(self._draft.manifest)
+        manifest = self._draft.manifest
         found = Found(registered.tools if registered else (), declared.skills)
         problems = [*declared.diagnostics, *(registered.errors if registered else ())]
         unsupported = registered.unsupported if registered else ()
@@ -139,7 +138,7 @@ class _Examination:
             Problem(one.path, "unsupported", f"It registers {_kind(one.kind)} {one.name}".strip())
             for one in unsupported
         ]
-        problems += differences(tools, skills, found)
+        problems += differences(reviewed_tools(manifest.tools), manifest.skills, found)
         surface = _surface(
             tests_ran=tested is not None,
             runtime_version=registered.runtime if registered else declared.runtime,
@@ -159,18 +158,10 @@ class _Examination:
         return _with(tested, State.PASSED, _said(tested, found), surface, runtime)
 
 
-def reviewed(manifest: Manifest) -> tuple[tuple[ReviewedTool, ...], tuple[Skill, ...]]:
-    """Return the tools and skills that a Pi package's manifest promises."""
-    tools = tuple(
-        ReviewedTool(tool.entry.tool, tool.entry.path, tool.definition["input"])
-        for tool in manifest.tools
-        if isinstance(tool.entry, PiEntry)
-    )
-    return tools, manifest.skills
-
-
 def _said(tested: Verdict | None, found: Found) -> str:
-    held = f"Pi's loader found {len(found.tools)} tools and {len(found.skills)} skills, as reviewed."
+    held = (
+        f"Pi's loader found {len(found.tools)} tools and {len(found.skills)} skills, as reviewed."
+    )
     return f"{tested.explanation} {held}" if tested else held
 
 

@@ -57,7 +57,7 @@ def install(
     store = store or the_store()
     if store.has(digest):
         return digest
-    if digest in settings.KAIZEN_BUNDLED_DIGESTS:
+    if digest in store.pinned:
         raise DependenciesMissing(
             "This package's dependencies belong to the deployment, and their tree is not there."
             " Nothing is installed in its place."

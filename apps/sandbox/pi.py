@@ -18,7 +18,7 @@ from typing import Final
 
 from apps.core.correlation import current_correlation_id
 from apps.domain.entries import PiEntry
-from apps.domain.pipackages import Found, FoundTool, Skill
+from apps.domain.pipackages import FoundTool, Skill
 from apps.domain.problems import Problem
 from apps.domain.wire import JsonValue
 from apps.sandbox.client import OnOutput, run
@@ -107,7 +107,9 @@ class PiLoader:
 
     def resolve(self, resources: Mapping[str, Sequence[str]]) -> Declared:
         """Resolve what package.json names, without running anything of the package."""
-        asked: JsonValue = {"declared": {kind: list(entries) for kind, entries in resources.items()}}
+        asked: JsonValue = {
+            "declared": {kind: list(entries) for kind, entries in resources.items()}
+        }
         fields = self._observe("pi_resolve.mjs", asked)
         return _declared(fields)
 
@@ -266,9 +268,7 @@ def _registered(fields: Mapping[str, JsonValue]) -> Registered:
             for one in _rows(fields.get("tools"))
         ),
         unsupported=tuple(
-            Named(
-                _text(one.get("kind"), 40), _text(one.get("name"), 200), _place(one.get("path"))
-            )
+            Named(_text(one.get("kind"), 40), _text(one.get("name"), 200), _place(one.get("path")))
             for one in _rows(fields.get("unsupported"))
         ),
         errors=tuple(

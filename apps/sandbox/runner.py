@@ -156,6 +156,7 @@ def encoded(arguments: Mapping[str, JsonValue]) -> bytes:
 
 def judge_reply(result: SandboxResult) -> ToolReply:
     """Say how a tool's call ended, from what came out of its sandbox."""
+
     def reply(
         kind: ReplyKind,
         message: str = "",
@@ -241,9 +242,7 @@ def run_unittests(
     )
 
 
-def report_of(
-    result: SandboxResult, judged: tuple[Counts, str], *, runtime: str
-) -> TestReport:
+def report_of(result: SandboxResult, judged: tuple[Counts, str], *, runtime: str) -> TestReport:
     """Build the report of a test run, from its counts and from why they are no pass, if so."""
     counts, sentence = judged
     return TestReport(
@@ -266,9 +265,7 @@ _UNITTESTS: Final = (
 )
 
 
-def judge_tests(
-    result: SandboxResult, *, none_ran: str = _UNITTESTS
-) -> tuple[Counts, str]:
+def judge_tests(result: SandboxResult, *, none_ran: str = _UNITTESTS) -> tuple[Counts, str]:
     """Return the counts, and why they are no pass; an empty sentence means that they are one."""
     nothing = Counts(0, 0, 0, ())
     if result.reason in CUT_SHORT:
