@@ -33,6 +33,7 @@ from apps.domain.words import shown
 
 __all__ = [
     "FORMATS",
+    "FORMAT_TITLES",
     "MAX_MANIFEST_BYTES",
     "BadManifest",
     "Manifest",
@@ -47,6 +48,7 @@ MAX_MANIFEST_BYTES: Final = 512 * 1024
 MAX_METADATA_BYTES: Final = 16 * 1024
 MAX_TOOLS: Final = 32
 FORMATS: Final = ("python", "node", "pi")
+FORMAT_TITLES: Final = {"python": "Python tools", "node": "Node tools", "pi": "Pi package"}
 COLLABORATION_CLASSES: Final = (
     "actor_bound_read",
     "actor_private_read",

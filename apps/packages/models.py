@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 
 from apps.core.models import Blob, Stamped
+from apps.domain.manifests import FORMAT_TITLES
 
 
 class Package(Stamped):
@@ -50,6 +51,11 @@ class PackageVersion(Stamped):
 
     def __str__(self) -> str:
         return self.ref
+
+    @property
+    def format_title(self) -> str:
+        """What the package holds, in two words."""
+        return FORMAT_TITLES.get(self.format, self.format)
 
 
 class PackageFile(models.Model):

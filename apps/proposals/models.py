@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from apps.core.models import Blob, Stamped
+from apps.domain.manifests import FORMAT_TITLES
 from apps.proposals.querysets import ProposalQuerySet
 
 
@@ -59,6 +60,11 @@ class PackageProposal(Stamped):
 
     def __str__(self) -> str:
         return self.ref
+
+    @property
+    def format_title(self) -> str:
+        """What the package holds, in two words."""
+        return FORMAT_TITLES.get(self.format, self.format)
 
 
 class ProposalFile(models.Model):
