@@ -52,6 +52,11 @@ check: lint
 test: lint
 	$(python) -m pytest $(spread)
 
+# The locks of what sandboxes run lie beside their code. Npm is the pinned one; no address is kept.
+pins := apps/sandbox/pins
+
 lock: venv
 	.venv/bin/uv pip compile --universal --python-version 3.11 --no-header --quiet requirements.in -o requirements.txt
 	sed -i '1i # Resolved from requirements.in by `make lock`: exact pins of everything, for Python 3.11-3.13.' requirements.txt
+	for one in office node; do .venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --quiet $(pins)/$$one.in -o $(pins)/$$one.txt || exit 1; done
+	bin=$$($(python) -m kaizen.runtimes --where)/node/bin && cd $(pins)/pi && PATH="$$bin:$$PATH" npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund

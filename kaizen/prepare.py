@@ -1,7 +1,7 @@
 """What happens between the stores and the programs at each start, in one process to be quick?
 
-Migrate, put the sandbox's Python in place, and seed the demonstration; each is done once and found
-done the next time. What the supervisor needs to know about it goes to a private file.
+Migrate, put the sandbox's runtimes in place, and seed the demonstration; each is done once and
+found done the next time. What the supervisor needs to know about it goes to a private file.
 """
 
 import argparse
@@ -21,27 +21,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="kaizen.prepare", description=__doc__)
     parser.add_argument("--report", type=Path, required=True)
     parser.add_argument("--runtime", type=Path, required=True)
+    parser.add_argument("--store", type=Path, required=True)
     options = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "kaizen.settings")
     django.setup()
     call_command("migrate", interactive=False, verbosity=0)
-    report = provide_runtime(options.runtime) | seed()
+    report = provide_runtimes(options.runtime, options.store) | seed()
     descriptor = os.open(options.report, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         json.dump(report, file)
 
 
-def provide_runtime(target: Path) -> dict[str, Any]:
-    """Put the Python of the sandbox in place, or say why there is none on this machine."""
-    from apps.sandbox.runtime import NoRuntime, provision_runtime
+def provide_runtimes(target: Path, store: Path) -> dict[str, Any]:
+    """Put the sandbox's Python and the installed runtimes in place, or say what is missing."""
+    from apps.sandbox.provision import provide
+    from apps.sandbox.runtime import NoRuntime
 
     if sys.platform != "linux":
-        return {"runtime": None, "problem": "Code runs in the sandbox on Linux only."}
+        return {"runtime": None, "problems": ["Code runs in the sandbox on Linux only."]}
     target.mkdir(mode=0o755, exist_ok=True)
     try:
-        return {"runtime": str(provision_runtime(target).executable), "problem": None}
+        # What is to be installed was, by `make venv`: a start never waits for packages.
+        provided = provide(target, store, install=False)
     except NoRuntime as problem:
-        return {"runtime": None, "problem": str(problem)}
+        return {"runtime": None, "problems": [f"No sandbox here: {problem}"]}
+    return {"runtime": str(target), "problems": list(provided.problems)}
 
 
 def seed() -> dict[str, Any]:

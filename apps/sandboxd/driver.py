@@ -7,19 +7,29 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
 from apps.sandboxd.bwrap import NoBubblewrap, find_bubblewrap, world_reachable
 from apps.sandboxd.cgroups import GroupTree, find_tree
-from apps.sandboxd.jobs import Reason, SandboxSpec
+from apps.sandboxd.jobs import Reason, SandboxResult, SandboxSpec
 from apps.sandboxd.launch import Host, Launcher, LaunchFailed, LiveSandbox, NotDead
 from apps.sandboxd.launch import launch as launch_sandbox
 from apps.sandboxd.layout import Layout, Runtime
 from apps.sandboxd.limits import Limits
-from apps.sandboxd.probe import INSIDE, SENTENCES, ProbeReport, ProbeStatus, explain, judge
+from apps.sandboxd.probe import (
+    INSIDE,
+    MEND_RUNTIMES,
+    SENTENCES,
+    ProbeReport,
+    ProbeStatus,
+    explain,
+    judge,
+)
+from apps.sandboxd.runtimes import NAMES, PROOFS, TITLES, closed, find_runtimes
 from apps.sandboxd.seccomp import UnknownMachine
 from apps.sandboxd.seccomp import build as build_filter
 from apps.sandboxd.supervise import Call
@@ -137,7 +147,12 @@ class BubblewrapDriver:
             raise NoDriver(ProbeReport(ProbeStatus.NO_BUBBLEWRAP, str(problem))) from problem
         return Host(
             bubblewrap=bubblewrap,
-            layout=Layout(self._runtime(), self._options.hidden, self._options.stores),
+            layout=Layout(
+                self._runtime(),
+                self._options.hidden,
+                self._options.stores,
+                find_runtimes(self._options.runtime, self._options.hidden),
+            ),
             seccomp=program,
             launcher=self._launcher,
             uids=self._uids,
@@ -166,22 +181,29 @@ class BubblewrapDriver:
             )
         return runtime
 
-    def _look(self) -> ProbeReport:
-        host = self._ready_host()
-        spec = SandboxSpec(argv=("python", "-I", "-S", "-c", INSIDE), limits=_PROBE_LIMITS)
-        live = self.start(spec, _PROBE_LIMITS)
+    def _try(self, spec: SandboxSpec) -> SandboxResult:
+        """Run one program of the probe's own to its end."""
+        live = self.start(spec, spec.limits)
         listener = Silent()
         try:
-            until = time.monotonic() + _PROBE_LIMITS.wall_ms / 1000
-            result = Call(
-                live, spec, _PROBE_LIMITS, (), listener, until, stopping=lambda: False, python=""
+            until = time.monotonic() + spec.limits.wall_ms / 1000
+            return Call(
+                live, spec, spec.limits, (), listener, until, stopping=lambda: False, python=""
             ).run()
         except NotDead:
-            return ProbeReport(ProbeStatus.FAILED, "A sandbox could not be killed.")
+            return SandboxResult(Reason.DRIVER_FAILED, detail="A sandbox could not be killed.")
         finally:
             listener.close()
             with suppress(OSError):
                 live.close()
+
+    def _look(self) -> ProbeReport:
+        host = self._ready_host()
+        result = self._try(
+            SandboxSpec(argv=("python", "-I", "-S", "-c", INSIDE), limits=_PROBE_LIMITS)
+        )
+        if result.reason is Reason.DRIVER_FAILED:
+            return ProbeReport(ProbeStatus.FAILED, result.detail)
         if result.reason is not Reason.OK:
             _log.warning("The probe ended with %s: %r", result.reason, result.stderr[-300:])
             return _report(ProbeStatus.RUNTIME_UNREADABLE)
@@ -193,9 +215,25 @@ class BubblewrapDriver:
             return ProbeReport(
                 ProbeStatus.LEAKY, f"The confinement does not hold on this machine: {names}."
             )
-        return self._describe(host, found.python)
+        return self._describe(host, found.python, self._working_runtimes(host))
 
-    def _describe(self, host: Host, python: str) -> ProbeReport:
+    def _working_runtimes(self, host: Host) -> dict[str, str]:
+        """Return the version of each runtime that does its work inside."""
+        working: dict[str, str] = {}
+        limits = replace(Limits.for_node(), wall_ms=_PROBE_LIMITS.wall_ms)
+        for name in host.layout.runtimes:
+            if not set(closed([name])) <= set(host.layout.runtimes):
+                continue
+            result = self._try(SandboxSpec(argv=PROOFS[name], limits=limits, runtimes=(name,)))
+            if result.reason is Reason.OK:
+                working[name] = result.stdout.decode("utf-8", "replace").strip()[:200]
+            else:
+                _log.warning(
+                    "The runtime %s ended with %s: %r", name, result.reason, result.stderr[-300:]
+                )
+        return working
+
+    def _describe(self, host: Host, python: str, runtimes: Mapping[str, str]) -> ProbeReport:
         in_force = [
             f"bubblewrap {host.bubblewrap.label}",
             "own user, pid, network, ipc, host name and mount namespaces",
@@ -219,8 +257,20 @@ class BubblewrapDriver:
                 "No control group: memory may overshoot between two looks; delegate a writable "
                 "cgroup tree to the supervisor."
             )
+        for name in NAMES:
+            if name in runtimes:
+                in_force.append(f"runtime {name}: {runtimes[name]}")
+            else:
+                missing.append(f"No {name} runtime, {TITLES[name]}: {MEND_RUNTIMES}")
         sentence = f"Sandboxes run Python {python} under bubblewrap {host.bubblewrap.label}."
-        return ProbeReport(ProbeStatus.READY, sentence, tuple(in_force), tuple(missing), python)
+        return ProbeReport(
+            status=ProbeStatus.READY,
+            sentence=sentence,
+            in_force=tuple(in_force),
+            missing=tuple(missing),
+            python=python,
+            runtimes=tuple(runtimes.items()),
+        )
 
 
 def _linux() -> bool:

@@ -19,6 +19,7 @@ from apps.domain.egress import (
 from apps.domain.paths import BadPath, check_name, check_tree
 from apps.domain.wire import BadFrame, JsonValue, Message
 from apps.sandboxd.limits import BadLimit, Clamp, Limits, read_limits
+from apps.sandboxd.runtimes import NAMES as RUNTIMES
 from apps.sandboxd.workfiles import (
     MAX_WORK_BODY,
     BadWorkFiles,
@@ -80,6 +81,7 @@ class SandboxSpec:
 
     `files` appear read-only under /package and `harness` under /kaizen. The name `python` in
     `argv` is the sandbox's own interpreter. `outputs` name files of /workspace to bring back.
+    `runtimes` name what is bound at /runtime/<name> and put first on PATH, beside the bare Python.
     `workspace` are writable files that lie in /workspace at the start; with `keep_workspace`, what
     became of them comes back.
     """
@@ -92,6 +94,7 @@ class SandboxSpec:
     outputs: tuple[str, ...] = ()
     harness: tuple[tuple[str, bytes], ...] = ()
     correlation_id: str = ""
+    runtimes: tuple[str, ...] = ()
     # The content address of an installed tree of the store, which appears at /node_modules.
     dependencies: str = ""
     workspace: tuple[WorkFile, ...] = ()
@@ -152,6 +155,8 @@ def check_spec(spec: SandboxSpec) -> SandboxSpec:
             raise BadJob(f"The variable {name[:64]!r} cannot be set for a sandbox.")
         if "\x00" in value or _size(value) > MAX_ARGUMENT_BYTES:
             raise BadJob(f"The variable {name} holds a NUL or too many bytes.")
+    if not set(spec.runtimes) <= set(RUNTIMES) or len(set(spec.runtimes)) != len(spec.runtimes):
+        raise BadJob(f"The runtimes of a job are some of {', '.join(RUNTIMES)}, each once.")
     if not _CORRELATION.match(spec.correlation_id):
         raise BadJob("A correlation id has at most 64 letters, digits, or . _ : - signs.")
     if not _DEPENDENCIES.match(spec.dependencies):
@@ -196,6 +201,7 @@ def encode_job(spec: SandboxSpec, *, deadline_ms: int) -> Message:
             "limits": dict(asdict(spec.limits)),
             "outputs": list(spec.outputs),
             "correlation_id": spec.correlation_id,
+            "runtimes": list(spec.runtimes),
             "dependencies": spec.dependencies,
             "network": network_fields(spec.network),
             "deadline_ms": deadline_ms,
@@ -300,6 +306,7 @@ def decode_job(message: Message) -> tuple[SandboxSpec, int]:
         limits=limits,
         outputs=read.texts("outputs"),
         correlation_id=read.text("correlation_id"),
+        runtimes=read.texts("runtimes"),
         dependencies=read.text("dependencies"),
         network=network,
         stdin=read.take(stdin_size),

@@ -6,7 +6,7 @@ The root is empty at first; everything in it is put there by a line of this file
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -14,6 +14,7 @@ from typing import Final
 
 from apps.sandboxd.jobs import SandboxSpec
 from apps.sandboxd.limits import MIB, Limits
+from apps.sandboxd.runtimes import mounts, search_path, variables
 
 UID: Final = 1000
 WORKSPACE: Final = "/workspace"
@@ -93,6 +94,7 @@ class Layout:
     runtime: Runtime | None
     hidden: tuple[Path, ...] = ()
     stores: tuple[Path, ...] = ()
+    runtimes: Mapping[str, Path] = field(default_factory=dict)
 
     def dependencies(self, digest: str) -> Path | None:
         """Return the folder of an installed tree, or None where no store has it."""
@@ -114,6 +116,7 @@ def arguments(layout: Layout, spec: SandboxSpec, limits: Limits, memory: Descrip
         *_kernel(limits),
         *_sized(WORKSPACE, limits.workspace_mb),
         *_sized("/tmp", limits.tmp_mb),  # noqa: S108 - a file system of the sandbox's own
+        *mounts(spec.runtimes, layout.runtimes),
         *_tree(PACKAGE, spec.files, memory),
         *_tree(HARNESS, spec.harness, memory),
         *_installed(layout, spec.dependencies),
@@ -133,7 +136,9 @@ def _namespaces() -> Iterator[str]:
 
 def _environment(spec: SandboxSpec) -> Iterator[str]:
     yield "--clearenv"
-    own = {"PATH": PATH, "HOME": WORKSPACE, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}  # noqa: S108
+    path = ":".join((*search_path(spec.runtimes), PATH))
+    own = {"PATH": path, "HOME": WORKSPACE, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}  # noqa: S108
+    own |= variables(spec.runtimes)
     if spec.correlation_id:
         own["KAIZEN_CORRELATION_ID"] = spec.correlation_id
     for name, value in [*own.items(), *spec.env]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from apps.domain.wire import BadFrame, BadJson, JsonValue, Message, read_json
 from apps.sandboxd.layout import UID
+from apps.sandboxd.runtimes import NAMES, closed
+
+MEND_RUNTIMES: Final = "run `make venv` where Kaizen lies, and start the supervisor again."
 
 
 class ProbeStatus(StrEnum):
@@ -69,11 +72,22 @@ class ProbeReport:
     in_force: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     python: str = ""
+    runtimes: tuple[tuple[str, str], ...] = ()
 
     @property
     def ok(self) -> bool:
         """Tell whether code may run."""
         return self.status is ProbeStatus.READY
+
+    def lacks(self, names: Iterable[str]) -> str:
+        """Return why a program with these runtimes cannot run here, or nothing where it can."""
+        if not self.ok:
+            return self.sentence
+        working = dict(self.runtimes)
+        for name in closed(names):
+            if name not in working:
+                return f"This deployment has no working {name} runtime: {MEND_RUNTIMES}"
+        return ""
 
 
 def encode_probe(report: ProbeReport) -> Message:
@@ -86,6 +100,7 @@ def encode_probe(report: ProbeReport) -> Message:
             "in_force": list(report.in_force),
             "missing": list(report.missing),
             "python": report.python,
+            "runtimes": [list(pair) for pair in report.runtimes],
         },
     )
 
@@ -93,7 +108,7 @@ def encode_probe(report: ProbeReport) -> Message:
 def decode_probe(message: Message) -> ProbeReport:
     """Read a report, or refuse it with BadFrame."""
     fields = message.fields
-    if set(fields) != {"status", "sentence", "in_force", "missing", "python"}:
+    if set(fields) != {"status", "sentence", "in_force", "missing", "python", "runtimes"}:
         raise BadFrame("The report does not have the expected fields.")
     word = fields["status"]
     if not isinstance(word, str) or word not in set(ProbeStatus):
@@ -104,7 +119,18 @@ def decode_probe(message: Message) -> ProbeReport:
         in_force=_lines(fields["in_force"]),
         missing=_lines(fields["missing"]),
         python=str(fields["python"]),
+        runtimes=_pairs(fields["runtimes"]),
     )
+
+
+def _pairs(value: JsonValue) -> tuple[tuple[str, str], ...]:
+    found: list[tuple[str, str]] = []
+    for row in value if isinstance(value, list) else [None]:
+        name, version = _lines(row) if isinstance(row, list) and len(row) == 2 else ("", "")
+        if name not in NAMES:
+            raise BadFrame("The report names a runtime that is not one of the closed list.")
+        found.append((name, version))
+    return tuple(found)
 
 
 def _lines(value: JsonValue) -> tuple[str, ...]:

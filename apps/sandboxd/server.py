@@ -242,8 +242,8 @@ class Server:
 
     def _job(self, asker: Asker, spec: SandboxSpec, deadline: float) -> None:
         report = self.report()
-        if not report.ok:
-            asker.answer(_refusal("driver_unavailable", report.sentence))
+        if lacking := report.lacks(spec.runtimes):
+            asker.answer(_refusal("driver_unavailable", lacking))
             return
 
         def gave_up() -> bool:

@@ -20,7 +20,14 @@ from kaizen.supervisor.errors import CannotStart
 from kaizen.supervisor.ports import LOOPBACK, first_free, listen
 from kaizen.supervisor.postgres import Postgres
 from kaizen.supervisor.processes import ON_LINUX, end, is_same, started_at
-from kaizen.supervisor.state import CLONE, Layout, kept_secrets, read_json, write_private
+from kaizen.supervisor.state import (
+    CLONE,
+    Layout,
+    kept_secrets,
+    read_json,
+    runtime_store,
+    write_private,
+)
 from kaizen.supervisor.valkey import Valkey
 
 WEB_PORT = 8000
@@ -73,8 +80,8 @@ class Stack:
         self._say("Preparing the database.")
         prepared = self._prepare(environment, beat)
         self.sign_ins = [dict(entry) for entry in prepared["sign_ins"]]
-        if prepared["problem"]:
-            self._say(f"No sandbox here: {prepared['problem']}")
+        for problem in prepared["problems"]:
+            self._say(str(problem))
         for spec in self._programs(environment, prepared["runtime"]):
             self._crew.start(spec)
         self._wait_for_programs(beat)
@@ -175,10 +182,13 @@ class Stack:
         report.unlink(missing_ok=True)
         spec = self._python(
             "prepare",
-            ["-m", "kaizen.prepare", "--report", str(report), "--runtime", str(runtime)],
+            [
+                "-m", "kaizen.prepare", "--report", str(report),
+                "--runtime", str(runtime), "--store", str(runtime_store()),
+            ],
             environment,
             umask=0o022,
-        )
+        )  # fmt: skip
         self._crew.run(spec, beat)
         prepared = read_json(report)
         report.unlink()

@@ -15,6 +15,7 @@ from kaizen.supervisor.processes import is_same
 
 CLONE = Path(__file__).resolve().parent.parent.parent
 ROOT_HOMES = Path("/var/lib/kaizen")
+RUNTIME_STORE = ROOT_HOMES / "runtimes"
 _LOGS_KEPT = 3
 _LOG_BYTES = 10 * 1024 * 1024
 
@@ -70,6 +71,22 @@ def open_layout(var: Path | None = None) -> Layout:
         home = _root_home(place)
     _make_folder(place / "logs", 0o700)
     return Layout(var=place, home=home, account=unprivileged_account() if as_root else None)
+
+
+def runtime_store() -> Path:
+    """Return where the pinned runtimes of sandboxes lie: each is named by its digest, so every
+    clone of root's shares them, and a throwaway run uses those of its clone.
+    """
+    if os.geteuid() != 0:
+        _make_private(CLONE / "var")
+        store = CLONE / "var" / "runtimes"
+    else:
+        _make_folder(ROOT_HOMES, 0o711)
+        store = RUNTIME_STORE
+    _make_folder(store, 0o755)
+    if store.stat().st_uid != os.geteuid():
+        raise CannotStart(f"{store} belongs to user id {store.stat().st_uid}: move it away.")
+    return store
 
 
 def unprivileged_account() -> Account:

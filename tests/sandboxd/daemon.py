@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from apps.sandbox.client import run
-from apps.sandbox.runtime import provision_runtime
+from apps.sandbox.provision import provide
 from apps.sandbox.spec import Limits, SandboxResult, SandboxSpec
+from kaizen.supervisor.state import runtime_store
 
 CLONE = Path(__file__).resolve().parents[2]
 QUICK = Limits(wall_ms=20_000, cpu_ms=10_000)
@@ -33,7 +34,7 @@ class Daemon:
         self.socket = self.folder / "s.sock"
         self.state = self.folder / "state"
         self.log = self.folder / "log"
-        self._home, self._options = home, options
+        self.home, self._options = home, options
         self.process = self._start()
         self._wait()
 
@@ -42,7 +43,7 @@ class Daemon:
             return subprocess.Popen(
                 [
                     sys.executable, *self.program, "--socket", str(self.socket),
-                    "--state", str(self.state), "--runtime", str(self._home / "runtime"),
+                    "--state", str(self.state), "--runtime", str(self.home / "runtime"),
                     *self._options,
                 ],
                 cwd=CLONE, env={}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -129,10 +130,11 @@ class BareDaemon(Daemon):
 
 
 def make_home() -> Path:
-    """Make a folder that sandbox users may enter, with the sandbox's Python in it."""
+    """Make a folder that sandbox users may enter, with the Python and the runtimes in it."""
     home = Path(tempfile.mkdtemp(prefix="kaizen-sandbox-", dir="/var/tmp"))
     home.chmod(0o755)
-    provision_runtime(home / "runtime")
+    provided = provide(home / "runtime", runtime_store())
+    assert provided.problems == (), provided.problems
     return home
 
 
