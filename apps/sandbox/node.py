@@ -32,7 +32,7 @@ NO_TESTS: Final = (
 )
 # How V8 ends a process whose heap is full: by SIGABRT or SIGTRAP, after it has said so.
 _HEAP_ENDS: Final = frozenset({128 + 6, 128 + 5})
-_HEAP_SAYS: Final = b"JavaScript heap out of memory"
+_HEAP_SAYS: Final = (b"JavaScript heap out of memory", b"std::bad_alloc")
 
 
 def node_command(limits: Limits, script: str, *arguments: str) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ def node_command(limits: Limits, script: str, *arguments: str) -> tuple[str, ...
 
     Beside the heap a process needs room for its code and its threads.
     """
-    heap = max(32, limits.memory_mb * 3 // 4)
+    heap = max(32, limits.memory_mb * 5 // 8)
     return (
         "node", f"--max-old-space-size={heap}", "--disable-warning=ExperimentalWarning",
         f"/kaizen/{script}", *arguments,
@@ -131,6 +131,6 @@ PI_VARIABLES: Final = (
 def heap_judged(result: SandboxResult) -> SandboxResult:
     """Call the end of a process with a full heap by its name."""
     full = result.reason is Reason.EXIT and result.exit_code in _HEAP_ENDS
-    if full and _HEAP_SAYS in result.stderr:
+    if full and any(words in result.stderr for words in _HEAP_SAYS):
         return replace(result, reason=Reason.MEMORY_LIMIT, exit_code=None)
     return result
