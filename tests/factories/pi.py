@@ -15,7 +15,8 @@ export default function (pi: ExtensionAPI) {
     description: "Roll a die.",
     parameters: Type.Object({ sides: Type.Integer({ minimum: 2 }) }),
     async execute(_id, params) {
-      return { content: [{ type: "text", text: `a ${params.sides}` }], details: { most: params.sides } };
+      const text = `a ${params.sides}`;
+      return { content: [{ type: "text", text }], details: { most: params.sides } };
     },
   });
 }

@@ -69,7 +69,7 @@ def test_an_entry_that_matches_nothing_is_told(daemon: Daemon, entry: str) -> No
 def test_an_authored_ignore_file_hides_nothing_unnoticed(daemon: Daemon) -> None:
     tree = made.tree(
         package=made.package_json(pi={"extensions": ["./extensions"]}),
-        files={".gitignore": b"extensions\n"},
+        files={"extensions/.gitignore": b"*.ts\n"},
     )
     found = resolve(daemon, tree, extensions=["./extensions"])
     assert (found.extensions, [one.rule for one in found.diagnostics]) == ((), ["no_match"])
@@ -255,10 +255,12 @@ HIDING = {
 }
 
 
-@pytest.mark.parametrize("trick", HIDING.values(), ids=HIDING.keys())
-def test_no_patched_primitive_hides_a_registration(daemon: Daemon, trick: str) -> None:
-    attempt = f"try {{ {trick} }} catch {{}}"
-    found = load(daemon, f"{attempt} {KINDS['command']}", top=attempt)
+@pytest.mark.parametrize("when", ["before the factory", "in the factory", "after registering"])
+def test_no_patched_primitive_hides_a_registration(daemon: Daemon, when: str) -> None:
+    tricks = "\n".join(f"try {{ {trick} }} catch {{}}" for trick in HIDING.values())
+    before, after = ("", tricks) if when == "after registering" else (tricks, "")
+    top = tricks if when == "before the factory" else ""
+    found = load(daemon, f"{'' if top else before} {KINDS['command']} {after}", top=top)
     assert kinds(found) == {"command"}
 
 
