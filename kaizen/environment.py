@@ -7,6 +7,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from apps.domain.egress import AddressBlock, BadNetwork, read_blocks
+
 REQUIRED = (
     "DATABASE_URL",
     "REDIS_URL",
@@ -99,6 +101,13 @@ class Environment:
                 f"{name} has {unknown[0]!r} in it; there are {', '.join(sorted(known))}."
             )
         return given
+
+    def blocks(self, name: str) -> tuple[AddressBlock, ...]:
+        """Return the blocks of addresses of a comma-separated variable."""
+        try:
+            return read_blocks(self.listing(name))
+        except BadNetwork as problem:
+            raise ImproperlyConfigured(f"{name}: {problem}") from problem
 
 
 def database(url: str, *, pool_size: int) -> dict[str, Any]:

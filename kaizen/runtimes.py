@@ -1,10 +1,13 @@
 """Install the pinned runtimes of sandboxes for this clone, before anything starts.
 
 What cannot be installed is said in one sentence, and only what needs it is not offered later.
+`KAIZEN_RUNTIMES` names another folder for them, as a production machine has one.
 """
 
 import argparse
+import os
 import sys
+from pathlib import Path
 
 from apps.sandbox.provision import provide
 from apps.sandbox.runtime import NoRuntime
@@ -12,24 +15,36 @@ from kaizen.supervisor.errors import CannotStart
 from kaizen.supervisor.state import open_layout, runtime_store
 
 
-def main() -> None:
+def places() -> tuple[Path, Path]:
+    """Return where the runtimes are linked, for the supervisor's --runtime, and where they lie."""
+    if named := os.environ.get("KAIZEN_RUNTIMES"):
+        return Path(named).absolute(), Path(named).absolute() / "store"
+    return open_layout().home / "runtime", runtime_store()
+
+
+def main() -> int:
     """Bring the runtimes in place; a second time finds all of them there."""
     parser = argparse.ArgumentParser(prog="python -m kaizen.runtimes", description=__doc__)
     parser.add_argument("--where", action="store_true", help="only say where they are linked")
-    if parser.parse_args().where:
-        sys.stdout.write(f"{open_layout().home / 'runtime'}\n")
-        return
+    parser.add_argument("--strict", action="store_true", help="fail where one is missing")
+    said = parser.parse_args()
     if sys.platform != "linux":
-        return
+        return 0
+    problems: tuple[str, ...]
     try:
-        target = open_layout().home / "runtime"
-        target.mkdir(mode=0o755, exist_ok=True)
-        problems = provide(target, runtime_store()).problems
+        links, store = places()
+        if said.where:
+            sys.stdout.write(f"{links}\n")
+            return 0
+        for folder in (links, store):
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        problems = provide(links, store).problems
     except (NoRuntime, CannotStart) as problem:
         problems = (str(problem),)
     for sentence in problems:
         sys.stderr.write(f"{sentence}\n  What needs it will not be offered; the rest works.\n")
+    return 1 if problems and said.strict else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

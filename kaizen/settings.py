@@ -23,6 +23,8 @@ SECRET_KEY_FALLBACKS = env.listing("KAIZEN_SECRET_KEY_FALLBACKS")
 KAIZEN_AUDIT_KEY = env.key("KAIZEN_AUDIT_KEY")
 # 0 keeps every month for ever.
 KAIZEN_AUDIT_KEEP_MONTHS = env.number("KAIZEN_AUDIT_KEEP_MONTHS", 0)
+# 0 keeps the workspaces of open rooms for ever.
+KAIZEN_WORKSPACE_DAYS = env.number("KAIZEN_WORKSPACE_DAYS", 90)
 KAIZEN_AUDIT_HEAD_URL = env.address("KAIZEN_AUDIT_HEAD_URL")
 KAIZEN_STATE_DIR = Path(env.text("KAIZEN_STATE_DIR"))
 KAIZEN_SANDBOXD_SOCKET = env.text("KAIZEN_SANDBOXD_SOCKET")
@@ -43,6 +45,12 @@ KAIZEN_MODEL_NAME = env.text("KAIZEN_MODEL_NAME")
 KAIZEN_MODEL_KEY = env.text("KAIZEN_MODEL_KEY")
 KAIZEN_FEATURES_OFF = env.words("KAIZEN_FEATURES_OFF", FEATURES)
 KAIZEN_REHEARSAL = env.flag("KAIZEN_REHEARSAL")
+
+# --- what may be reached outside
+KAIZEN_PACKAGE_NETWORKS = env.words(
+    "KAIZEN_PACKAGE_NETWORKS", ("none", "allowlist", "unrestricted")
+) or frozenset({"none", "allowlist"})
+KAIZEN_EGRESS_EXEMPT = env.blocks("KAIZEN_EGRESS_EXEMPT")
 
 # --- how far a turn goes
 KAIZEN_CONTEXT_TOKENS = env.number("KAIZEN_CONTEXT_TOKENS", 96_000, least=2_000)
@@ -273,6 +281,7 @@ CELERY_BEAT_SCHEDULE = {
         "core.collect": 3600.0,
         "quotas.forget_old": 24 * 3600.0,
         "proposals.collect_dependencies": 3600.0,
+        "sandbox.forget_workspaces": 3600.0,
     }.items()
 }
 

@@ -208,6 +208,7 @@ def settle_executed(*, begun: Begun, executed: Execution, executor: str) -> Call
         projection=project(executed, begun.tool.spec),
         explanation=executed.explanation,
         failure=executed.failure,
+        provenance=executed.result.provenance,
     ).call
 
 

@@ -7,7 +7,7 @@ lock, so the collector, which takes only untouched and unreferenced rows, can ne
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 
 from django.db import connection, transaction
@@ -18,6 +18,8 @@ from apps.core.models import Blob
 INLINE_LIMIT = 8 * 1024
 """Arguments and results above this many bytes lie here instead of in their row."""
 
+_BATCH_BYTES = 8 * 1024 * 1024
+_BATCH_ROWS = 500
 _GRACE = timedelta(days=1)
 _references: list[Callable[[], Iterable[str]]] = []
 
@@ -33,6 +35,38 @@ def put_blob(content: bytes) -> str:
             [digest, len(content), content],
         )
     return digest
+
+
+def put_blobs(contents: Iterable[bytes]) -> dict[bytes, str]:
+    """Store many bodies, a few statements for all of them, and return the digest of each.
+
+    Rows are locked in the order of their digests, so two that store the same ones do not meet.
+    """
+    digests = {"sha256:" + hashlib.sha256(content).hexdigest(): content for content in contents}
+    for batch in _batches(sorted(digests), digests):
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "INSERT INTO core_blob (digest, size, content, touched_at)"
+                " SELECT digest, length(content), content, statement_timestamp()"
+                " FROM unnest(%s::text[], %s::bytea[]) AS given (digest, content)"
+                " ON CONFLICT (digest) DO UPDATE SET touched_at = excluded.touched_at",
+                [batch, [digests[digest] for digest in batch]],
+            )
+    return {content: digest for digest, content in digests.items()}
+
+
+def _batches(ordered: Iterable[str], bodies: Mapping[str, bytes]) -> Iterator[list[str]]:
+    """Yield digests in an order that is kept, so many that a statement stays small."""
+    batch: list[str] = []
+    size = 0
+    for digest in ordered:
+        size += len(bodies[digest])
+        if batch and (size > _BATCH_BYTES or len(batch) == _BATCH_ROWS):
+            yield batch
+            batch, size = [], len(bodies[digest])
+        batch.append(digest)
+    if batch:
+        yield batch
 
 
 def get_blob(digest: str) -> bytes:

@@ -12,11 +12,20 @@ class SandboxConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Let probes hear how the sandbox is, and the collector what is still held."""
+        """Tell probes how the sandbox is, the collector what is held, the sweep what was left."""
         from apps.core.blobs import register_references
         from apps.core.health import register_part
+        from apps.core.queue import register_queue
+        from apps.sandbox import contents, memory
         from apps.sandbox.health import sandbox_part
-        from apps.sandbox.memory import held_blobs
+        from apps.sandbox.leases import left_behind
 
         register_part(sandbox_part)
-        register_references(held_blobs)
+        register_references(memory.held_blobs)
+        register_references(contents.held_blobs)
+        register_queue(
+            name="workspace_leases",
+            task="sandbox.release_left_behind",
+            argument="workspace_id",
+            ready=left_behind,
+        )

@@ -19,7 +19,7 @@ from typing import Final
 from django.conf import settings
 
 from apps.domain.wire import BadFrame, Message, MessageReader, encode
-from apps.sandbox.errors import JobRefused, SandboxBusy, SandboxUnavailable
+from apps.sandbox.errors import JobRefused, KernelLost, SandboxBusy, SandboxUnavailable
 from apps.sandbox.spec import (
     Clamp,
     Limits,
@@ -87,7 +87,8 @@ def ceilings() -> Limits:
 
 
 @contextmanager
-def _connection(path: Path) -> Iterator[socket.socket]:
+def connection(path: Path) -> Iterator[socket.socket]:
+    """Connect to the supervisor, or raise SandboxUnavailable."""
     link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with link:
         link.settimeout(_CONNECT_SECONDS)
@@ -131,7 +132,7 @@ def run(
         data = encode(encode_job(check_spec(job), deadline_ms=deadline_ms))
     except (BadJob, BadFrame) as problem:
         raise JobRefused(str(problem)) from problem
-    with _connection(path or socket_path()) as link:
+    with connection(path or socket_path()) as link:
         call = _Conversation(link, deadline_s, on_output, cancelled)
         result = call.hold(data)
     return replace(result, clamped=_joined(clamped, result.clamped))
@@ -212,7 +213,7 @@ class _Conversation:
             if self._on_output is not None and stream in ("stdout", "stderr"):
                 self._on_output(str(stream), message.body)
         elif message.kind == "refused":
-            raise _refusal(message)
+            raise refusal_of(message)
         elif message.kind == "result":
             return decode_result(message)
         else:
@@ -226,9 +227,14 @@ class _Conversation:
         return SandboxResult(Reason.DRIVER_FAILED, detail=sentence)
 
 
-def _refusal(message: Message) -> Exception:
+def refusal_of(message: Message) -> Exception:
+    """Return what a refusal of the supervisor is raised as here."""
     sentence = str(message.fields.get("sentence", ""))[:500] or "The supervisor refused the job."
-    kinds: dict[object, type[Exception]] = {"busy": SandboxBusy, "bad_job": JobRefused}
+    kinds: dict[object, type[Exception]] = {
+        "busy": SandboxBusy,
+        "bad_job": JobRefused,
+        "kernel_lost": KernelLost,
+    }
     return kinds.get(message.fields.get("code"), SandboxUnavailable)(sentence)
 
 
@@ -275,7 +281,7 @@ _SILENT: Final = ProbeReport(ProbeStatus.FAILED, "The sandbox supervisor did not
 def _ask(place: Path, *, fresh: bool, patience: float) -> ProbeReport:
     reader = MessageReader(max_body=0)
     try:
-        with _connection(place) as link:
+        with connection(place) as link:
             link.settimeout(patience)
             link.sendall(encode(Message("probe", {"fresh": fresh})))
             while data := link.recv(64 * 1024):

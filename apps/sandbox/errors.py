@@ -22,6 +22,12 @@ class SandboxBusy(SandboxUnavailable):
     code = "sandbox_busy"
 
 
+class KernelLost(SandboxUnavailable):
+    """The sandbox that was meant does not live any more, and its state is gone with it."""
+
+    code = "kernel_lost"
+
+
 class JobRefused(Invalid):
     """The job can never run as it was written."""
 
@@ -38,10 +44,38 @@ class FileRefused(Invalid):
     code = "file_refused"
 
 
+class FileNotThere(NotFound):
+    """No file and no folder of the workspace has that name."""
+
+
 class MemoryMovedOn(Conflict):
     """Another call changed what is remembered of the workspace in the meantime."""
 
+    code = "workspace_moved_on"
+
+
+class WorkspaceBusy(Unavailable):
+    """Another call works in the workspace, and did not leave it in time; trying again may help."""
+
+    code = "workspace_busy"
+
+
+class WorkspaceInUse(Conflict):
+    """A call works in the workspace, so it cannot be deleted."""
+
     code = "workspace_in_use"
+
+
+class LeaseLost(Conflict):
+    """The workspace was given to another call meanwhile; nothing of this one was kept."""
+
+    code = "workspace_lease_lost"
+
+
+class WorkspaceFull(Invalid):
+    """The files are more than a workspace holds; what was there before stays."""
+
+    code = "workspace_full"
 
 
 class DependenciesMissing(SandboxUnavailable):

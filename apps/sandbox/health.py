@@ -10,7 +10,7 @@ PATIENCE = 1.0
 
 
 def sandbox_part() -> Part:
-    """Return whether code can run confined, with the sentence of the operator's check."""
+    """Return whether code can run confined, with all that the operator's check says of it."""
     state = sandbox_state(patience=PATIENCE)
     word = Word.OK if state.ready else Word.OFF
-    return Part("sandbox", word, state.sentence, needed=False)
+    return Part("sandbox", word, state.story, needed=False)

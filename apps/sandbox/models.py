@@ -4,31 +4,89 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.db.models.functions import Now
 
 from apps.core.models import Blob, Stamped
 from apps.rooms.models import Room
+from apps.runs.models import Call
 from apps.sandbox.querysets import WorkspaceQuerySet
 
 
 class Workspace(Stamped):
-    """The files of one member in one room, wherever they lie; all memory of them hangs on it."""
+    """The files of one member in one room; whatever is remembered of them hangs on it."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     room = models.ForeignKey(Room, on_delete=models.CASCADE, related_name="workspaces")
     revision = models.PositiveBigIntegerField(default=0)
     idle_digest = models.CharField(max_length=64, blank=True)
     idle_times = models.PositiveSmallIntegerField(default=0)
+    files_count = models.PositiveIntegerField(default=0)
+    files_bytes = models.PositiveBigIntegerField(default=0)
 
     objects = WorkspaceQuerySet.as_manager()
 
     class Meta:
-        default_permissions = ()
+        default_permissions = ("view",)
+        ordering = ["-updated_at"]
         constraints = [
             models.UniqueConstraint(fields=["owner", "room"], name="workspaces_one_per_member")
         ]
+        indexes = [models.Index(fields=["-updated_at", "id"], name="workspaces_by_use")]
 
     def __str__(self) -> str:
         return f"workspace of {self.owner_id} in {self.room_id}"
+
+
+class WorkspaceFile(models.Model):
+    """A file of a workspace. Its bytes lie in a blob, so they are on every node and on none."""
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="files")
+    path = models.CharField(max_length=1024)
+    blob = models.ForeignKey(Blob, on_delete=models.PROTECT, related_name="+")
+    size = models.PositiveIntegerField()
+    executable = models.BooleanField(default=False)
+    changed_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        default_permissions = ()
+        ordering = ["path"]
+        constraints = [
+            models.UniqueConstraint(fields=["workspace", "path"], name="workspace_files_one_path")
+        ]
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class Lease(models.Model):
+    """Who works in a workspace now, until when, and on which node.
+
+    The fence only grows, so whoever held it before can write nothing more. `kernel_node` names the
+    node on which a program of the workspace lives on between calls, if one does.
+    """
+
+    workspace = models.OneToOneField(Workspace, on_delete=models.CASCADE, primary_key=True)
+    fence = models.PositiveBigIntegerField(default=0)
+    call = models.ForeignKey(
+        Call, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    node = models.CharField(max_length=120, blank=True)
+    kernel_node = models.CharField(max_length=120, blank=True)
+    taken_at = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        default_permissions = ()
+        indexes = [
+            models.Index(
+                fields=["expires_at"],
+                condition=models.Q(expires_at__isnull=False),
+                name="workspace_leases_held",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"lease {self.fence} of {self.workspace_id}"
 
 
 class FileSnapshot(models.Model):

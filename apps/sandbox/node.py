@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from apps.core.correlation import current_correlation_id
+from apps.domain.egress import NO_NETWORK, Network
 from apps.domain.entries import NodeEntry
 from apps.domain.wire import JsonValue
 from apps.sandbox.client import OnOutput, run
@@ -53,6 +54,7 @@ def call_node_tool(
     entry: NodeEntry,
     arguments: Mapping[str, JsonValue],
     dependencies: str = "",
+    network: Network = NO_NETWORK,
     limits: Limits | None = None,
     deadline_s: float,
     correlation: str | None = None,
@@ -74,6 +76,7 @@ def call_node_tool(
         limits=limits,
         correlation_id=correlation or current_correlation_id(),
         dependencies=dependencies,
+        network=network,
         runtimes=("node",),
     )
     try:

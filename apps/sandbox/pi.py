@@ -152,6 +152,7 @@ def call_pi_tool(
     parameters: JsonValue,
     arguments: Mapping[str, JsonValue],
     dependencies: str = "",
+    network: Network = NO_NETWORK,
     limits: Limits | None = None,
     deadline_s: float,
     correlation: str | None = None,
@@ -182,6 +183,7 @@ def call_pi_tool(
         limits=limits,
         correlation_id=correlation or current_correlation_id(),
         dependencies=dependencies,
+        network=network,
         runtimes=("pi", "node"),
     )
     try:
@@ -190,7 +192,14 @@ def call_pi_tool(
         )
     except SandboxUnavailable as away:
         return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
-    return judge_reply(_aborted(heap_judged(result)))
+    reply = judge_reply(_aborted(heap_judged(result)))
+    if reply.kind is not ReplyKind.VALUE:
+        return reply
+    try:
+        return replace(reply, value=rebuild(reply.value))
+    except BadResult as problem:
+        said = f"{entry.tool} returned what is no result: {problem}"
+        return replace(reply, kind=ReplyKind.CONTRACT_ERROR, value=None, message=said)
 
 
 def _aborted(result: SandboxResult) -> SandboxResult:

@@ -1,13 +1,12 @@
 """Install the pinned runtimes of sandboxes: each once for its lock, whole or not at all.
 
-`python -m apps.sandbox.provision --store FOLDER --links FOLDER` puts them into a store under a
-digest of what they were made from, and lets links point to them. Packages come through the
-package installers alone. What cannot be installed is said in one sentence and left out.
+They lie in a store under a digest of what they were made from, and links point to them. Packages
+come through the package installers alone. What cannot be installed is said in one sentence and
+left out.
 """
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import hashlib
 import os
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from apps.sandbox.installers import INSTALLERS, Materials, NotInstalled
-from apps.sandbox.runtime import NoRuntime, provision_runtime
+from apps.sandbox.runtime import provision_runtime
 from apps.sandboxd.layout import Runtime
 from apps.sandboxd.runtimes import NAMES, NODE
 
@@ -119,23 +118,3 @@ def _point(link: Path, place: Path) -> None:
     draft.unlink(missing_ok=True)
     draft.symlink_to(place)
     draft.replace(link)
-
-
-def main() -> int:
-    """Install what is missing; end well even where one of them could not be installed."""
-    parser = argparse.ArgumentParser(prog="python -m apps.sandbox.provision", description=__doc__)
-    parser.add_argument("--store", type=Path, required=True, help="where the runtimes lie")
-    parser.add_argument("--links", type=Path, required=True, help="the supervisor's --runtime")
-    said = parser.parse_args()
-    try:
-        provided = provide(said.links.absolute(), said.store.absolute())
-    except NoRuntime as problem:
-        sys.stderr.write(f"{problem}\n")
-        return 1
-    for sentence in provided.problems:
-        sys.stderr.write(f"{sentence}\nWhat needs it will not be offered; the rest works.\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

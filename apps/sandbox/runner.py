@@ -43,6 +43,10 @@ class ReplyKind(StrEnum):
 
     VALUE = "value"
     RAISED = "raised"
+    # The tool itself says that it could not, in words that are meant to be read.
+    STATED = "stated"
+    # Something that the call stands on could not be pinned; nothing was run.
+    UNPREPARED = "unprepared"
     CONTRACT_ERROR = "contract_error"
     CRASHED = "crashed"
     TIMEOUT = "timeout"
@@ -74,6 +78,7 @@ class ToolReply:
     stderr: str = ""
     stats: Stats = field(default_factory=Stats)
     clamped: tuple[Clamp, ...] = ()
+    pins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:

@@ -7,11 +7,14 @@ import ctypes
 import fcntl
 import logging
 import os
+import platform
 import resource
 import sys
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
+from apps.domain.egress import BadNetwork, read_blocks
 from apps.sandboxd.driver import BubblewrapDriver, Options
 from apps.sandboxd.launch import RESULT_FD, Launcher
 from apps.sandboxd.limits import CEILINGS, NAMES, BadLimit, Limits, read_limits
@@ -47,10 +50,19 @@ def _arguments() -> argparse.ArgumentParser:
         help="who may ask, besides us and root",
     )
     parser.add_argument("--jobs", type=int, default=max(2, os.cpu_count() or 2), help="at once")
+    parser.add_argument("--kernels", type=int, default=8, help="how many sandboxes may live on")
+    parser.add_argument(
+        "--kernels-of-one", type=int, default=3, help="how many of them one owner may have"
+    )
+    parser.add_argument("--node", default=platform.node(), help="the name of this machine")
     parser.add_argument("--queue", type=int, default=64, help="how many may wait")
     parser.add_argument(
         "--ceiling", action="append", default=[], metavar="NAME=VALUE",
         help=f"the most a job may have of: {', '.join(NAMES)}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--egress-exempt", action="append", default=[], metavar="BLOCK",
+        help="a block of addresses that is not public and may be reached all the same",
     )  # fmt: skip
     parser.add_argument("--cgroup-required", action="store_true")
     return parser
@@ -98,10 +110,11 @@ def main(given: Sequence[str] | None = None) -> int:
     )
     try:
         ceilings = _ceilings(said.ceiling)
-    except BadLimit as problem:
+        exempt = read_blocks(said.egress_exempt)
+    except (BadLimit, BadNetwork) as problem:
         parser.error(str(problem))
-    if said.jobs < 1 or said.queue < 0:
-        parser.error("--jobs has to be at least 1, and --queue not below 0.")
+    if said.jobs < 1 or min(said.queue, said.kernels, said.kernels_of_one) < 0:
+        parser.error("--jobs has to be at least 1, and no other number below 0.")
     _start_clean()
     launcher = Launcher()
     lock = _lock(said.state)
@@ -115,17 +128,24 @@ def main(given: Sequence[str] | None = None) -> int:
         runtime=said.runtime,
         uids=said.uid_range,
         cgroup_required=said.cgroup_required,
+        egress_exempt=exempt,
+        node=said.node[:64],
         # Should one of these lie under /usr, sandboxes see an empty folder in its place.
         hidden=(code, said.state.resolve(), said.socket.resolve().parent, *_environments()),
         stores=tuple(store.resolve() for store in said.store),
     )
-    running = min(said.jobs, said.uid_range.count - 1) if os.geteuid() == 0 else said.jobs
+    # As root each running sandbox has a user id of its own; one is left for the probe.
+    most = said.uid_range.count - 1 if os.geteuid() == 0 else said.jobs + said.kernels
+    running = min(said.jobs, most)
     service = Service(
         socket=said.socket,
         allowed=frozenset({os.geteuid(), 0, *said.allow_uid}),
         running=max(1, running),
         waiting=said.queue,
         ceilings=ceilings,
+        kernels=min(said.kernels, most - running),
+        kernels_of_one=said.kernels_of_one,
+        node=said.node[:64],
     )
     said.socket.parent.mkdir(parents=True, exist_ok=True)
     driver = BubblewrapDriver(options, launcher)
@@ -140,7 +160,10 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def _environments() -> tuple[Path, ...]:
-    return (Path(sys.prefix).resolve(),) if sys.prefix != sys.base_prefix else ()
+    """Return where our own packages lie; what they are is nobody's business inside."""
+    if sys.prefix != sys.base_prefix:
+        return (Path(sys.prefix).resolve(),)
+    return tuple({Path(sysconfig.get_path(kind)).resolve() for kind in ("purelib", "platlib")})
 
 
 if __name__ == "__main__":

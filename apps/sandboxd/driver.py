@@ -13,8 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
+from apps.domain.egress import AddressBlock
 from apps.sandboxd.bwrap import NoBubblewrap, find_bubblewrap, world_reachable
 from apps.sandboxd.cgroups import GroupTree, find_tree
+from apps.sandboxd.describe import in_force, missing
+from apps.sandboxd.egress_route import Resolver, Routes
 from apps.sandboxd.jobs import Reason, SandboxResult, SandboxSpec
 from apps.sandboxd.launch import Host, Launcher, LaunchFailed, LiveSandbox, NotDead
 from apps.sandboxd.launch import launch as launch_sandbox
@@ -22,18 +25,17 @@ from apps.sandboxd.layout import Layout, Runtime
 from apps.sandboxd.limits import Limits
 from apps.sandboxd.probe import (
     INSIDE,
-    MEND_RUNTIMES,
     SENTENCES,
     ProbeReport,
     ProbeStatus,
     explain,
     judge,
 )
-from apps.sandboxd.runtimes import NAMES, PROOFS, TITLES, closed, find_runtimes
+from apps.sandboxd.runtimes import PROOFS, closed, find_runtimes
 from apps.sandboxd.seccomp import UnknownMachine
 from apps.sandboxd.seccomp import build as build_filter
 from apps.sandboxd.supervise import Call
-from apps.sandboxd.uids import UidRange, uid_pool
+from apps.sandboxd.uids import UidRange, accounts_in, uid_pool
 
 _log = logging.getLogger(__name__)
 
@@ -67,8 +69,10 @@ class Options:
     runtime: Path | None = None
     uids: UidRange = field(default_factory=UidRange)
     cgroup_required: bool = False
+    egress_exempt: tuple[AddressBlock, ...] = ()
     hidden: tuple[Path, ...] = ()
     stores: tuple[Path, ...] = ()
+    node: str = ""
 
 
 class Silent:
@@ -105,6 +109,7 @@ class BubblewrapDriver:
         if self._groups is not None:
             self._groups.sweep_calls()
         self._uids = uid_pool(options.uids)
+        self._routes = Routes(Resolver(), options.egress_exempt)
         self._host: Host | None = None
 
     def close(self) -> None:
@@ -138,6 +143,14 @@ class BubblewrapDriver:
             raise NoDriver(_report(ProbeStatus.NOT_LINUX))
         if self._options.cgroup_required and self._groups is None:
             raise NoDriver(_report(ProbeStatus.NO_CGROUP))
+        if taken := self._taken_ids():
+            raise NoDriver(
+                ProbeReport(
+                    ProbeStatus.NO_UID_RANGE,
+                    f"User ids of the sandbox range belong to accounts of this machine ({taken}): "
+                    "give the supervisor another --uid-range.",
+                )
+            )
         try:
             program = build_filter()
             bubblewrap = find_bubblewrap(self._options.bubblewrap, self._options.state)
@@ -157,7 +170,11 @@ class BubblewrapDriver:
             launcher=self._launcher,
             uids=self._uids,
             groups=self._groups,
+            routes=self._routes,
         )
+
+    def _taken_ids(self) -> str:
+        return ", ".join(accounts_in(self._options.uids)) if self._uids is not None else ""
 
     def _runtime(self) -> Runtime:
         named = self._options.runtime
@@ -234,40 +251,14 @@ class BubblewrapDriver:
         return working
 
     def _describe(self, host: Host, python: str, runtimes: Mapping[str, str]) -> ProbeReport:
-        in_force = [
-            f"bubblewrap {host.bubblewrap.label}",
-            "own user, pid, network, ipc, host name and mount namespaces",
-            "no capabilities and no new privileges",
-            f"a system-call filter of {len(host.seccomp) // 8} instructions",
-            "a watcher of memory, CPU and files every 50 ms, and kernel limits for each process",
-        ]
-        missing: list[str] = []
-        if host.uids is not None:
-            in_force.append("a user id of its own for each running sandbox")
-        else:
-            missing.append(
-                "Sandboxes share the supervisor's user id; run it under a user of its own that "
-                "owns nothing else."
-            )
-        if host.groups is not None:
-            names = ", ".join(host.groups.enforces)
-            in_force.append(f"control groups, version {host.groups.version}: {names}")
-        else:
-            missing.append(
-                "No control group: memory may overshoot between two looks; delegate a writable "
-                "cgroup tree to the supervisor."
-            )
-        for name in NAMES:
-            if name in runtimes:
-                in_force.append(f"runtime {name}: {runtimes[name]}")
-            else:
-                missing.append(f"No {name} runtime, {TITLES[name]}: {MEND_RUNTIMES}")
-        sentence = f"Sandboxes run Python {python} under bubblewrap {host.bubblewrap.label}."
+        said = self._options
         return ProbeReport(
             status=ProbeStatus.READY,
-            sentence=sentence,
-            in_force=tuple(in_force),
-            missing=tuple(missing),
+            sentence=f"Sandboxes run Python {python} under bubblewrap {host.bubblewrap.label}.",
+            in_force=in_force(
+                host, runtimes, uids=said.uids, exempt=said.egress_exempt, node=said.node
+            ),
+            missing=missing(host, runtimes),
             python=python,
             runtimes=tuple(runtimes.items()),
         )

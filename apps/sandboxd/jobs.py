@@ -45,7 +45,7 @@ MAX_OUTPUT_BYTES: Final = 32 * 1024 * 1024
 MAX_CROSSINGS: Final = 256
 MAX_DEADLINE_MS: Final = 24 * 3600 * 1000
 MAX_JOB_BODY: Final = 2 * MAX_TREE_BYTES + MAX_STDIN_BYTES + MAX_WORK_BODY
-MAX_REPLY_BODY: Final = MAX_OUTPUT_BYTES + MAX_WORK_BODY + 24 * 1024 * 1024
+MAX_REPLY_BODY: Final = MAX_OUTPUT_BYTES + MAX_WORK_BODY + 40 * 1024 * 1024
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
 _CORRELATION = re.compile(r"[A-Za-z0-9._:-]{0,64}\Z")
@@ -212,7 +212,7 @@ def encode_job(spec: SandboxSpec, *, deadline_ms: int) -> Message:
     )
 
 
-class _Fields:
+class MessageFields:
     """Read the fields of one message: all known, each of its type, none left over."""
 
     def __init__(self, message: Message) -> None:
@@ -288,7 +288,7 @@ def _whole(value: JsonValue, name: str) -> int:
 
 def decode_job(message: Message) -> tuple[SandboxSpec, int]:
     """Read a job and its deadline in milliseconds, or refuse it with BadFrame or BadJob."""
-    read = _Fields(message)
+    read = MessageFields(message)
     stdin_size = read.whole("stdin")
     file_sizes = [(name, _whole(size, "files")) for name, size in read.pairs("files")]
     harness_sizes = [(name, _whole(size, "harness")) for name, size in read.pairs("harness")]
@@ -352,7 +352,7 @@ def encode_result(result: SandboxResult) -> Message:
 
 def decode_result(message: Message) -> SandboxResult:
     """Read a result, or refuse it with BadFrame."""
-    read = _Fields(message)
+    read = MessageFields(message)
     word = read.text("reason")
     if word not in set(Reason):
         raise BadFrame("The reason is not one of the closed list.")
@@ -385,7 +385,7 @@ def decode_result(message: Message) -> SandboxResult:
     return result
 
 
-def _output(read: _Fields, name: str, row: JsonValue) -> Output:
+def _output(read: MessageFields, name: str, row: JsonValue) -> Output:
     if not isinstance(row, list) or len(row) != 2:
         raise BadFrame("An output does not have a size and a refusal.")
     content = read.take(_whole(row[0], "outputs"))

@@ -19,6 +19,9 @@ from typing import Final
 
 from apps.sandboxd.bwrap import Bubblewrap
 from apps.sandboxd.cgroups import CallGroup, GroupTree
+from apps.sandboxd.egress import Egress
+from apps.sandboxd.egress_inside import NoWayIn, open_egress
+from apps.sandboxd.egress_route import Routes
 from apps.sandboxd.jobs import SandboxSpec
 from apps.sandboxd.layout import GATE, PRLIMIT, Descriptors, Layout, arguments
 from apps.sandboxd.limits import Limits, process_limits
@@ -114,6 +117,7 @@ class Host:
     launcher: Launcher
     uids: UidPool | None
     groups: GroupTree | None
+    routes: Routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,7 @@ class LiveSandbox:
     workspace: int = -1
     writable: list[int] = field(default_factory=list)
     dead: bool = False
+    egress: Egress | None = None
 
     def open_gate(self) -> None:
         """Let the program run."""
@@ -177,6 +182,8 @@ class LiveSandbox:
 
     def close(self) -> None:
         """Let go of every handle; what a survivor might still use is not given back."""
+        if self.egress is not None:
+            self.egress.close()
         _close(self.stdin, self.stdout, self.stderr, self.outer_fd, self.init_fd, self.proc)
         _close(*self.writable)
         self.result.close()
@@ -293,6 +300,13 @@ class _Launch:
             for number in (stdin, stdout, stderr):
                 os.set_blocking(number, False)
             result.setblocking(False)
+            if self.spec.network:
+                live.egress = open_egress(
+                    network=self.spec.network,
+                    routes=self.host.routes,
+                    init_pid=init_pid,
+                    uid=self.uid,
+                )
             return live
         except BaseException as problem:
             memory.close()
@@ -303,6 +317,8 @@ class _Launch:
             self._drop(*self.ours, *self.theirs)
             if isinstance(problem, OSError):
                 raise LaunchFailed(f"The launch failed: {problem.strerror}.") from problem
+            if isinstance(problem, NoWayIn):
+                raise LaunchFailed(str(problem)) from problem
             raise
 
     def _undo(self, process: subprocess.Popen[bytes]) -> None:

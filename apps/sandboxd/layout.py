@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from apps.sandboxd.egress import PROXY
 from apps.sandboxd.jobs import SandboxSpec
 from apps.sandboxd.limits import MIB, Limits
 from apps.sandboxd.runtimes import mounts, search_path, variables
@@ -34,6 +35,18 @@ _FILES: Final = {
     "/etc/group": b"sandbox:x:1000:\n",
     "/etc/hosts": b"127.0.0.1 localhost sandbox\n::1 localhost\n",
     "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files\n",
+}
+# What a program needs to know where its network begins, and whom it may trust there.
+_NAMED: Final = {
+    "/etc/nsswitch.conf": b"passwd: files\ngroup: files\nhosts: files dns\n",
+    "/etc/resolv.conf": b"nameserver 127.0.0.1\noptions timeout:2 attempts:1\n",
+}
+_TRUSTED: Final = ("/etc/ssl/certs", "/etc/pki", "/etc/ca-certificates")
+_PROXIED: Final = {
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), PROXY),
+    **dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1,::1"),
+    # Node heeds the proxy only when it is told to.
+    "NODE_USE_ENV_PROXY": "1",
 }
 _HOST_FILES: Final = ("/etc/ld.so.cache", "/etc/alternatives")
 # What tells about the kernel or the machine and is of no use to a program.
@@ -112,12 +125,13 @@ def arguments(layout: Layout, spec: SandboxSpec, limits: Limits, memory: Descrip
         *_namespaces(),
         *_environment(spec),
         *_system(layout),
-        *_etc(memory),
+        *_etc(spec, memory),
         *_kernel(limits),
         *_sized(WORKSPACE, limits.workspace_mb),
         *_sized("/tmp", limits.tmp_mb),  # noqa: S108 - a file system of the sandbox's own
         *mounts(spec.runtimes, layout.runtimes),
-        *_tree(PACKAGE, spec.files, memory),
+        # A package's programs are started by their path, so its files may be executed.
+        *_tree(PACKAGE, spec.files, memory, "0555"),
         *_tree(HARNESS, spec.harness, memory),
         *_installed(layout, spec.dependencies),
         "--remount-ro", "/dev",
@@ -139,6 +153,8 @@ def _environment(spec: SandboxSpec) -> Iterator[str]:
     path = ":".join((*search_path(spec.runtimes), PATH))
     own = {"PATH": path, "HOME": WORKSPACE, "LANG": "C.UTF-8", "TMPDIR": "/tmp"}  # noqa: S108
     own |= variables(spec.runtimes)
+    if spec.network:
+        own |= _PROXIED
     if spec.correlation_id:
         own["KAIZEN_CORRELATION_ID"] = spec.correlation_id
     for name, value in [*own.items(), *spec.env]:
@@ -171,11 +187,11 @@ def _installed(layout: Layout, digest: str) -> Iterator[str]:
         yield from ("--ro-bind", str(place), f"/{DEPENDENCIES_FOLDER}")
 
 
-def _etc(memory: Descriptors) -> Iterator[str]:
+def _etc(spec: SandboxSpec, memory: Descriptors) -> Iterator[str]:
     yield from ("--dir", "/etc")
-    for name, content in _FILES.items():
+    for name, content in (_FILES | _NAMED if spec.network else _FILES).items():
         yield from ("--perms", "0444", "--file", memory.memory(content), name)
-    for name in _HOST_FILES:
+    for name in (*_HOST_FILES, *(_TRUSTED if spec.network else ())):
         yield from ("--ro-bind-try", name, name)
 
 
@@ -199,7 +215,9 @@ def _sized(place: str, mebibytes: int) -> tuple[str, ...]:
     return ("--size", str(mebibytes * MIB), "--perms", "0700", "--tmpfs", place)
 
 
-def _tree(place: str, files: tuple[tuple[str, bytes], ...], memory: Descriptors) -> Iterator[str]:
+def _tree(
+    place: str, files: tuple[tuple[str, bytes], ...], memory: Descriptors, perms: str = "0444"
+) -> Iterator[str]:
     """Write a tree into a small file system of its own and close that for writing.
 
     The bytes come out of memory, so no path of the host shows up in the mount table, and nothing
@@ -215,5 +233,5 @@ def _tree(place: str, files: tuple[tuple[str, bytes], ...], memory: Descriptors)
         if folder.parts:
             yield from ("--perms", "0755", "--dir", f"{place}/{folder}")
     for name, content in files:
-        yield from ("--perms", "0444", "--file", memory.memory(content), f"{place}/{name}")
+        yield from ("--perms", perms, "--file", memory.memory(content), f"{place}/{name}")
     yield from ("--remount-ro", place)

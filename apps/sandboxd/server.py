@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from apps.domain.wire import BadFrame, Message, MessageReader, encode
+from apps.sandboxd.askers import Asker, KernelAsker
 from apps.sandboxd.driver import Driver, NoDriver
 from apps.sandboxd.jobs import (
     MAX_JOB_BODY,
@@ -27,6 +28,8 @@ from apps.sandboxd.jobs import (
     decode_job,
     encode_result,
 )
+from apps.sandboxd.keeper import Keeper, KeeperRefuses
+from apps.sandboxd.kernel_front import KERNEL_KINDS, converse
 from apps.sandboxd.launch import LaunchFailed, NotDead
 from apps.sandboxd.limits import CEILINGS, Limits, clamp
 from apps.sandboxd.probe import ProbeReport, encode_probe
@@ -37,8 +40,6 @@ from apps.sandboxd.workfiles import BadWorkFiles
 _log = logging.getLogger(__name__)
 
 _FIRST_MESSAGE_SECONDS: Final = 15.0
-_RESULT_SECONDS: Final = 30.0
-_UNSENT_BYTES: Final = 1024 * 1024
 _STOP_SECONDS: Final = 2.5
 
 
@@ -51,68 +52,9 @@ class Service:
     running: int = 4
     waiting: int = 64
     ceilings: Limits = CEILINGS
-
-
-class Asker:
-    """One connection: it hears progress without ever holding up the call it asked for."""
-
-    def __init__(self, connection: socket.socket, reader: MessageReader) -> None:
-        self._connection = connection
-        self._reader = reader
-        self._unsent = bytearray()
-        self.gone = False
-        self.cancelled = False
-
-    def fileno(self) -> int:
-        """Return the connection's descriptor."""
-        return self._connection.fileno()
-
-    def output(self, stream: str, chunk: bytes) -> None:
-        """Pass on a piece of output, or drop it when the asker does not keep up."""
-        if len(self._unsent) < _UNSENT_BYTES:
-            self._unsent += encode(Message("output", {"stream": stream}, chunk))
-        self._push()
-
-    def tell(self, message: Message) -> None:
-        """Queue a short message."""
-        self._unsent += encode(message)
-        self._push()
-
-    def _push(self) -> None:
-        try:
-            while self._unsent:
-                del self._unsent[: self._connection.send(self._unsent)]
-        except BlockingIOError:
-            return
-        except OSError:
-            self.gone = True
-
-    def gave_up(self) -> bool:
-        """Read what came; a cancel message, an ended connection or nonsense all mean give up."""
-        try:
-            # What came together with the job already waits in the reader.
-            self._hear(b"")
-            data = self._connection.recv(64 * 1024)
-            self._hear(data)
-            if not data:
-                self.gone = True
-        except BlockingIOError:
-            pass  # no news
-        except (OSError, BadFrame):
-            self.gone = True
-        return self.gone or self.cancelled
-
-    def _hear(self, data: bytes) -> None:
-        for _ in self._reader.feed(data):
-            self.cancelled = True
-
-    def answer(self, message: Message) -> None:
-        """Send the last message, waiting a bounded time for the asker to take it."""
-        if self.gone:
-            return
-        self._connection.settimeout(_RESULT_SECONDS)
-        with suppress(OSError):
-            self._connection.sendall(bytes(self._unsent) + encode(message))
+    kernels: int = 8
+    kernels_of_one: int = 3
+    node: str = ""
 
 
 @dataclass(slots=True)
@@ -156,6 +98,9 @@ class Server:
         self._service = service
         self._driver = driver
         self._slots = Slots(service.running, service.waiting)
+        self._keeper = Keeper(
+            driver, service.ceilings, most=service.kernels, most_of_one=service.kernels_of_one
+        )
         self._stopping = threading.Event()
         self._threads: set[threading.Thread] = set()
         self._report: ProbeReport | None = None
@@ -181,6 +126,7 @@ class Server:
         with suppress(FileNotFoundError):
             self._service.socket.unlink()
         until = time.monotonic() + _STOP_SECONDS
+        self._keeper.close_all(_STOP_SECONDS)
         for thread in list(self._threads):
             thread.join(max(0.0, until - time.monotonic()))
 
@@ -205,7 +151,8 @@ class Server:
             _log.warning("User %s is not allowed to ask for sandboxes.", uid)
             connection.close()
             return
-        if len(self._threads) >= self._service.running + self._service.waiting + 16:
+        most = self._service.running + self._service.waiting + 4 * self._service.kernels + 16
+        if len(self._threads) >= most:
             _refuse(connection, "busy", "The sandbox supervisor has too many connections.")
             return
         thread = threading.Thread(target=self._converse, args=(connection,), daemon=True)
@@ -231,14 +178,37 @@ class Server:
                 fresh = message.fields.get("fresh") is True
                 connection.sendall(encode(encode_probe(self.report(fresh=fresh))))
                 return
+            if message.kind in KERNEL_KINDS:
+                self._kernel(connection, reader, message)
+                return
             if message.kind != "job":
-                raise BadFrame("A conversation starts with a job or a probe.")
+                raise BadFrame("A conversation starts with a job, a probe or a kernel.")
             spec, deadline_ms = decode_job(message)
         except (BadFrame, BadJob) as problem:
             _refuse(connection, "bad_job", str(problem))
             return
         connection.setblocking(False)
         self._job(Asker(connection, reader), spec, time.monotonic() + deadline_ms / 1000)
+
+    def _kernel(self, connection: socket.socket, reader: MessageReader, message: Message) -> None:
+        report = self.report()
+        if not report.ok:
+            _refuse(connection, "driver_unavailable", report.sentence)
+            return
+        try:
+            converse(
+                self._keeper,
+                KernelAsker(connection, reader),
+                message,
+                node=self._service.node,
+                python=report.python,
+            )
+        except KeeperRefuses as refusal:
+            _refuse(connection, refusal.code, str(refusal))
+        except (LaunchFailed, NoDriver, NoFreeUid) as problem:
+            self._report = None
+            _log.warning("A kernel did not start: %s", problem)
+            _refuse(connection, "driver_unavailable", str(problem))
 
     def _job(self, asker: Asker, spec: SandboxSpec, deadline: float) -> None:
         report = self.report()

@@ -113,6 +113,8 @@ class Call:
         finally:
             self.live.kill()
             exit_code, spent = self._reap()
+            if self.live.egress is not None:
+                self.live.egress.close()
         wall_ms = int((time.monotonic() - started) * 1000)
         # The dead write no more: what is left in the pipes is all there is.
         self._drain()
@@ -248,6 +250,7 @@ class Call:
             clamped=self.clamped,
             detail=self.detail,
             python=self.python,
+            crossings=self.live.egress.crossings() if self.live.egress else (),
             workspace=(
                 take_back(self.live.workspace, known_of(self.spec.workspace))
                 if self.spec.keep_workspace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import threading
 from collections import deque
 from dataclasses import dataclass
@@ -25,6 +26,14 @@ class UidRange:
     def __post_init__(self) -> None:
         if self.start < 1 or not 1 <= self.count <= 65_536:
             raise ValueError("A uid range starts above 0 and holds between 1 and 65536 ids.")
+
+
+def accounts_in(block: UidRange) -> list[str]:
+    """Return the accounts of this machine that own an id of the range, and so could reach into
+    the sandboxes that run under it.
+    """
+    wanted = range(block.start, block.start + block.count)
+    return [entry.pw_name for entry in pwd.getpwall() if entry.pw_uid in wanted][:5]
 
 
 def read_uid_range(text: str) -> UidRange:

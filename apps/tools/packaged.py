@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db import connection
 
 from apps.core.correlation import current_correlation_id
+from apps.domain.commandio.results import without_pixels
 from apps.domain.entries import (
     CommandEntry,
     FileEntry,
@@ -33,6 +34,7 @@ from apps.packages.errors import TreeMismatch
 from apps.packages.models import PackageTool, PackageVersion
 from apps.packages.selectors import load_tree
 from apps.sandbox.client import Limits
+from apps.sandbox.commands import Bench, call_command_tool
 from apps.sandbox.dependencies import install
 from apps.sandbox.errors import DependenciesMissing
 from apps.sandbox.node import call_node_tool
@@ -44,6 +46,8 @@ log = structlog.get_logger(__name__)
 
 _REASONS = {
     ReplyKind.RAISED: Reason.COMMAND_FAILED,
+    ReplyKind.STATED: Reason.REPORTED_FAILURE,
+    ReplyKind.UNPREPARED: Reason.DEPENDENCY_UNAVAILABLE,
     ReplyKind.CRASHED: Reason.COMMAND_FAILED,
     ReplyKind.CONTRACT_ERROR: Reason.CONTRACT_ERROR,
     ReplyKind.PROTOCOL_ERROR: Reason.CONTRACT_ERROR,
@@ -118,15 +122,16 @@ def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
             return ToolFailure(Reason.DEPENDENCY_UNAVAILABLE, str(changed))
         # The child may take its whole time: no connection is held while it runs.
         connection.close()
+        tool = _declared(admitted, row.name)
         reply = call_packaged(
-            _declared(admitted, row.name),
+            tool,
             _manifest(admitted),
             tree,
             arguments,
             deadline_s=min(context.deadline.remaining, settings.PKG_RUNNER_TIMEOUT_SECONDS),
             cancelled=context.cancelled,
         )
-        return _result(reply)
+        return _result(reply, tool)
 
     return call
 
@@ -157,8 +162,14 @@ def call_packaged(
                 cancelled=cancelled,
                 path=path,
             )
-        case CommandEntry():
-            return _not_here("programs")
+        case CommandEntry(session=session) if session:
+            return _not_here("sessions of programs")
+        case CommandEntry() as entry:
+            scope = manifest.artifact(tool.artifact)
+            if scope is None:
+                raise LookupError(f"{manifest.ref} has no artifact {tool.artifact}.")
+            bench = Bench(tree, scope, limits_of(tool.limits), deadline_s, cancelled, path)
+            return call_command_tool(entry, arguments, bench)
         case FileEntry():
             return _not_here("file tools")
         case NodeEntry() | PiEntry():
@@ -226,8 +237,26 @@ def node_limits_of(asked: dict[str, int] | None) -> Limits:
     return Limits.for_node(memory_mb=asked["memMB"], cpu_ms=asked["cpuMs"])
 
 
-def _result(reply: ToolReply) -> ToolOk | ToolFailure:
+def _result(reply: ToolReply, tool: Declared) -> ToolOk | ToolFailure:
+    provenance = _provenance(reply, tool.published)
     if reply.kind is ReplyKind.VALUE:
-        return ToolOk(reply.value)
+        # Only a result that was read block by block has images that are known to be some.
+        blocks = isinstance(tool.entry, CommandEntry | FileEntry | PiEntry)
+        value = without_pixels(reply.value) if blocks else reply.value
+        return ToolOk(value, provenance=provenance)
     said = f"{reply.error_type}: {reply.message}" if reply.error_type else reply.message
-    return ToolFailure(_REASONS[reply.kind], said, exit_status=reply.exit_code)
+    return ToolFailure(
+        _REASONS[reply.kind], said, exit_status=reply.exit_code, provenance=provenance
+    )
+
+
+def _provenance(reply: ToolReply, published: str) -> dict[str, Any]:
+    """Return what is kept of how a call was run: what it stood on, and what it was not given."""
+    kept: dict[str, Any] = {}
+    if reply.pins:
+        kept["executionPaths"] = {published: dict(reply.pins)}
+    if reply.clamped:
+        kept["clamped"] = [
+            {"limit": one.name, "asked": one.asked, "given": one.given} for one in reply.clamped
+        ]
+    return kept

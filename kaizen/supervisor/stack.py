@@ -207,6 +207,7 @@ class Stack:
                     "--state", str(self._layout.folder("sandboxd")),
                     "--store", str(self._store()),
                     *(["--runtime", runtime] if runtime else []),
+                    *_exempted(environment),
                 ],
                 # Nothing to steal: no key, no address, no password.
                 env={},
@@ -347,6 +348,13 @@ def _answers(port: int) -> bool:
         return False
     finally:
         connection.close()
+
+
+def _exempted(environment: dict[str, str]) -> list[str]:
+    blocks = environment.get("KAIZEN_EGRESS_EXEMPT", "").split(",")
+    return [
+        word for block in blocks if block.strip() for word in ("--egress-exempt", block.strip())
+    ]
 
 
 def _demand_database(url: str) -> None:

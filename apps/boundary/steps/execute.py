@@ -155,7 +155,7 @@ def _ours(tool: Tool, arguments: dict[str, Any], context: CallContext) -> Execut
                 return result
             executed = returned(tool.spec, result)
             failure = executed.failure
-            if failure is not None and not failure.saved:
+            if failure is not None and not failure.saved and not failure.keeps_notes:
                 raise _Undone(executed)
     except _Undone as undone:
         return undone.executed
@@ -217,6 +217,7 @@ def _reported(spec: Specification, result: ToolOk, member: str) -> ToolFailure:
         Reason.REPORTED_FAILURE,
         f"The tool's own answer reports a failure ({member[:60]}): {said}",
         saved=result.artifacts,
+        provenance=result.provenance,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -30,6 +31,7 @@ def record(
     projection: dict[str, Any],
     explanation: str = "",
     failure: ToolFailure | None = None,
+    provenance: Mapping[str, Any] | None = None,
 ) -> Settled:
     """Settle a call for good. Run and call are locked; the room's event comes last.
 
@@ -65,6 +67,7 @@ def record(
             "reason": reason,
             "domain": domain,
             "rule": call.rule,
+            **({"provenance": dict(provenance)} if provenance else {}),
         },
     )
     publish_event(

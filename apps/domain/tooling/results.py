@@ -1,7 +1,7 @@
 """What may an executed tool hand back, and whose failure was a failure?"""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from apps.domain.tooling.words import FaultDomain, Reason
@@ -47,6 +47,8 @@ class ToolOk:
 
     value: Any
     artifacts: tuple[str, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    """What the call stood on, kept with its record and shown to no model: digests, limits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,9 @@ class ToolFailure:
     A tool that relays the failure of its caller's own program says so with `domain`. One whose
     failure no other tool may stand in for says `non_substitutable`: the model may explain, no more.
     The exit status is of a program that the tool ran, for whoever reads the log. `details` is a
-    JSON object that the model reads beside the message, redacted and bounded as results are.
+    JSON object that the model reads beside the message, redacted and bounded as results are. A tool
+    of our own that wrote down what its refusal shows, and changed nothing else, says `keeps_notes`:
+    otherwise whatever it wrote is undone.
     """
 
     reason: Reason
@@ -66,7 +70,9 @@ class ToolFailure:
     domain: FaultDomain | None = None
     non_substitutable: bool = False
     exit_status: int | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
     details: dict[str, Any] | None = None
+    keeps_notes: bool = False
 
     @property
     def fault(self) -> FaultDomain:

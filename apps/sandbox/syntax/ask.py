@@ -58,6 +58,16 @@ class ConfinedGrammar:
             except TimeoutError:
                 raise SyntaxUnavailable("Parsing took too long.") from None
 
+    def examine(self) -> str:
+        """Start the child if need be; return why it cannot parse here, or nothing if it can."""
+        try:
+            self.survey("probe.py", "answer = 42\n", [1])
+        except SyntaxUnavailable as why:
+            return str(why)
+        except OSError as problem:
+            return f"The parsing process cannot be started: {problem.strerror}."
+        return ""
+
     def close(self) -> None:
         """End the child."""
         with self._lock:

@@ -26,7 +26,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Probe anew, print the findings, and exit with 1 where no code can run."""
-        state = sandbox_state(fresh=True)
+        state = sandbox_state(fresh=True, with_syntax=True)
         if options["json"]:
             self.stdout.write(json.dumps(asdict(state)))
         else:
@@ -36,6 +36,7 @@ class Command(BaseCommand):
 
     def _print(self, state: SandboxState) -> None:
         self.stdout.write(f"{'ready' if state.ready else 'NOT READY'}: {state.sentence}")
+        self.stdout.write(f"  asked from: node {state.node}")
         for line in state.in_force:
             self.stdout.write(f"  in force: {line}")
         for line in state.missing:

@@ -1,0 +1,200 @@
+"""Run a program that a package declares as a tool, confined, once for each call.
+
+The program sees its package, two folders of its own for this call, and nothing else. It answers on
+its standard output; whatever it prints as errors goes nowhere. Of the files that it writes, the
+images that its answer names are read after all of its processes are dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from apps.core.correlation import current_correlation_id
+from apps.domain.canonical import NotCanonical
+from apps.domain.commandio.images import MAX_IMAGE_BYTES
+from apps.domain.commandio.pins import CannotPin, pin_paths
+from apps.domain.commandio.plain import BadArguments, clean_output, plain_argv
+from apps.domain.commandio.references import filled_reference
+from apps.domain.commandio.requests import Places, Request
+from apps.domain.commandio.results import MAX_STREAM_BYTES, BadResult, CommandResult, parse_result
+from apps.domain.entries import CommandEntry, Program, Protocol
+from apps.domain.scoping import Artifact, ArtifactKind
+from apps.sandbox.client import run
+from apps.sandbox.errors import SandboxUnavailable
+from apps.sandbox.runner import CUT_SHORT, ReplyKind, ToolReply
+from apps.sandbox.spec import Clamp, Limits, Reason, SandboxResult, SandboxSpec
+
+PACKAGE: Final = "/package"
+PLACES: Final = Places(package=PACKAGE, output="/workspace/output", temporary="/tmp/call")  # noqa: S108
+# The programs that a runtime brings, which is bound only where one of them is started.
+_RUNTIMES: Final[Mapping[str, tuple[str, ...]]] = {"node": ("node",)}
+_OUTPUT: Final = "output/"
+# Make the call's two folders, go to the artifact's, and become the program: no shell stays, and no
+# word of the call is ever read by one.
+_START: Final = 'mkdir -p "$1" "$2" && cd "$3" || exit 126; shift 3; exec "$@"'
+_NOT_STARTED: Final = frozenset({126, 127})
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a program is started on: its package's files, its artifact, and its bounds."""
+
+    tree: Mapping[str, bytes]
+    scope: Artifact
+    limits: Limits
+    deadline_s: float
+    cancelled: Callable[[], bool] | None = None
+    # The socket of another supervisor than the deployment's.
+    path: Path | None = None
+
+
+def call_command_tool(entry: CommandEntry, arguments: Mapping[str, Any], bench: Bench) -> ToolReply:
+    """Call a declared program with a call's arguments, and judge what it answers.
+
+    Its value is the normalised result, images embedded. Every ending is an outcome.
+    """
+    try:
+        check_targets(bench.scope, bench.tree)
+        pins = pin_paths(bench.tree, entry.program.execution_paths)
+        argv, stdin = _call_of(entry, arguments, bench.scope)
+    except CannotPin as refusal:
+        return ToolReply(ReplyKind.UNPREPARED, message=f"PREPARATION_FAILED: {refusal}")
+    except BadArguments as refusal:
+        return ToolReply(ReplyKind.CONTRACT_ERROR, message=str(refusal))
+    seconds = min(bench.deadline_s, entry.timeout_ms / 1000)
+    reply = _started(entry, argv, stdin, replace(bench, deadline_s=seconds))
+    asked, given = entry.timeout_ms, int(seconds * 1000)
+    if given < asked:
+        reply = replace(reply, clamped=(*reply.clamped, Clamp("timeout_ms", asked, given)))
+    return replace(reply, pins=pins)
+
+
+def run_program(
+    program: Program, words: Sequence[str], bench: Bench, *, stdin: bytes = b""
+) -> SandboxResult:
+    """Run a program with exactly these arguments in its artifact's folder; keep what it writes.
+
+    Raises SandboxUnavailable where nothing was started.
+    """
+    spec = SandboxSpec(
+        argv=(
+            *("/bin/sh", "-c", _START, "sh", PLACES.output, PLACES.temporary),
+            *(PLACES.of(bench.scope.folder), program_word(program, bench.scope), *words),
+        ),
+        files=tuple(bench.tree.items()),
+        stdin=stdin,
+        limits=_limits(bench),
+        correlation_id=current_correlation_id(),
+        keep_workspace=True,
+        runtimes=_RUNTIMES.get(program.command, ()),
+    )
+    return run(spec, deadline_s=bench.deadline_s, cancelled=bench.cancelled, path=bench.path)
+
+
+def program_word(program: Program, scope: Artifact) -> str:
+    """Return what is started: a bare name, to be looked up, or a file in the artifact's folder."""
+    if "/" not in program.command:
+        return program.command
+    return f"{PLACES.of(scope.folder)}/{program.command}"
+
+
+def check_targets(scope: Artifact, tree: Mapping[str, bytes]) -> None:
+    """Refuse a scope that has a file which is not there."""
+    for artifact in scope.walk():
+        if artifact.kind is ArtifactKind.FILE and artifact.path not in tree:
+            raise CannotPin(f"The file of the artifact {artifact.id} is not there.")
+
+
+def _call_of(
+    entry: CommandEntry, arguments: Mapping[str, Any], scope: Artifact
+) -> tuple[tuple[str, ...], bytes]:
+    program = entry.program
+    if entry.protocol is Protocol.PLAIN:
+        return plain_argv(program.args, arguments), b""
+    request = Request(scope, PLACES, program.execution_paths, arguments)
+    places = PLACES.artifacts(scope)
+    try:
+        return tuple(filled_reference(text, places) for text in program.args), request.encoded()
+    except NotCanonical as refusal:
+        raise BadArguments(str(refusal)) from None
+
+
+def _limits(bench: Bench) -> Limits:
+    return replace(
+        bench.limits,
+        # Time to make the folders is the sandbox's, and not the program's.
+        wall_ms=max(1, int(bench.deadline_s * 1000)),
+        stdout_keep_kib=MAX_STREAM_BYTES // 1024,
+        stderr_keep_kib=1,
+        output_read_mb=2 * MAX_STREAM_BYTES // (1024 * 1024),
+    )
+
+
+def _started(entry: CommandEntry, argv: Sequence[str], stdin: bytes, bench: Bench) -> ToolReply:
+    try:
+        result = run_program(entry.program, argv, bench, stdin=stdin)
+    except SandboxUnavailable as away:
+        return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
+    reply = _judged(entry.protocol, result)
+    return replace(reply, exit_code=result.exit_code, stats=result.stats, clamped=result.clamped)
+
+
+def _judged(protocol: Protocol, result: SandboxResult) -> ToolReply:
+    if result.reason in CUT_SHORT:
+        kind, sentence = CUT_SHORT[result.reason]
+        return ToolReply(kind, message=sentence.replace("The tool", "The program"))
+    if result.exit_code in _NOT_STARTED:
+        said = f"The program could not be started, or ended with exit code {result.exit_code}."
+        return ToolReply(ReplyKind.CRASHED, message=said)
+    if protocol is Protocol.PLAIN:
+        return _judged_text(result)
+    if result.reason is Reason.EXIT:
+        said = f"The program ended with exit code {result.exit_code}."
+        return ToolReply(ReplyKind.CRASHED, message=said)
+    if max(result.stats.stdout_bytes, result.stats.stderr_bytes) > MAX_STREAM_BYTES:
+        return ToolReply(ReplyKind.OUTPUT_LIMIT, message="The program wrote more than it may.")
+    try:
+        answer = parse_result(result.stdout, PLACES.output, _files_of(result))
+    except BadResult as refusal:
+        return ToolReply(
+            ReplyKind.PROTOCOL_ERROR, message=f"The program's answer is no result: {refusal}"
+        )
+    if answer.is_error:
+        return ToolReply(ReplyKind.STATED, message=answer.error)
+    return ToolReply(ReplyKind.VALUE, value=value_of(answer))
+
+
+def value_of(result: CommandResult) -> dict[str, Any]:
+    """Return a result as the value of a tool."""
+    return {"content": [block.as_dict() for block in result.content]}
+
+
+def _judged_text(result: SandboxResult) -> ToolReply:
+    text = clean_output(result.stdout, complete=len(result.stdout) == result.stats.stdout_bytes)
+    if result.reason is Reason.OK:
+        return ToolReply(ReplyKind.VALUE, value={"content": [{"type": "text", "text": text}]})
+    said = text if text.strip() else f"The program ended with exit code {result.exit_code}."
+    return ToolReply(ReplyKind.CRASHED, message=said)
+
+
+def _files_of(result: SandboxResult) -> Callable[[str], bytes]:
+    changes = result.workspace
+    found = {
+        file.name[len(_OUTPUT) :]: file.content
+        for file in (changes.changed if changes is not None else ())
+        if file.name.startswith(_OUTPUT)
+    }
+
+    def read(name: str) -> bytes:
+        if changes is None or changes.over:
+            raise BadResult("The program wrote more files than are read.")
+        if name not in found:
+            raise BadResult("An image that it names is not a plain file of the output folder.")
+        if len(found[name]) > MAX_IMAGE_BYTES:
+            raise BadResult(f"An image is larger than {MAX_IMAGE_BYTES:,} bytes.")
+        return found[name]
+
+    return read

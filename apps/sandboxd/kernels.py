@@ -1,0 +1,498 @@
+"""Keep one sandbox alive between requests: hand in, listen, relay, watch, and end it for good.
+
+Each has a thread of its own that alone touches its handles. Askers come and go over connections;
+what they asked is an `Exchange`, and it is answered after the sandbox has said that it is done, or
+after everything in it is dead.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol
+
+from apps.domain.wire import BadFrame
+from apps.sandboxd.frames import MAX_LINE, Asks, Done, Frame, Lines, Ready, write_answer
+from apps.sandboxd.jobs import Reason
+from apps.sandboxd.launch import LiveSandbox, NotDead
+from apps.sandboxd.limits import MIB, Limits
+from apps.sandboxd.livefiles import LiveFiles
+from apps.sandboxd.supervise import Kept
+from apps.sandboxd.watch import INTERVAL, Places, Watch
+from apps.sandboxd.workfiles import WorkChanges
+
+_log = logging.getLogger(__name__)
+
+_CHUNK: Final = 64 * 1024
+_START_SECONDS: Final = 30.0
+# Between requests nothing is asked of it, so a look now and then is enough.
+_IDLE_LOOK: Final = 0.25
+# A request that is cut short by itself gets this long to say so before all of it is killed.
+_INTERRUPT_SECONDS: Final = 2.0
+MAX_CALLS: Final = 64
+MAX_CALL_BYTES: Final = 4 * MIB
+
+
+class State(StrEnum):
+    """What a kernel is doing."""
+
+    STARTING = "starting"
+    IDLE = "idle"
+    BUSY = "busy"
+    LEAVING = "leaving"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How long a kernel may live, and what is said to it before it ends.
+
+    `farewell` is a line that is sent before the end, which then waits `farewell_ms` for an answer.
+    With `interrupt`, a request that runs out of time or is given up is ended by that line, and the
+    kernel lives on.
+    """
+
+    idle_ms: int
+    total_ms: int
+    farewell: bytes = b""
+    farewell_ms: int = 0
+    interrupt: bytes = b""
+
+
+class Answer(NamedTuple):
+    """What came of a call that a kernel asked for: the number of the call, and one JSON text."""
+
+    number: int
+    ok: bool
+    value: bytes
+
+
+class Asker(Protocol):
+    """Who asked: hears output and calls, answers them, and may give up."""
+
+    def fileno(self) -> int:
+        """Return the descriptor that becomes readable when there is news."""
+
+    def output(self, stream: str, chunk: bytes) -> None:
+        """Take a piece of output; never wait in here."""
+
+    def ask(self, number: int, name: str, arguments: bytes) -> None:
+        """Take a call that the kernel wants to have made; never wait in here."""
+
+    def news(self) -> list[Answer]:
+        """Return the answers that came."""
+
+    @property
+    def lost(self) -> bool:
+        """Whether the asker is gone or has cancelled."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request to a kernel, and what became of it. All that came out is untrusted."""
+
+    asker: Asker
+    line: bytes
+    deadline: float
+    keep_workspace: bool = False
+    reason: Reason | None = None
+    detail: str = ""
+    said: bytes = b""
+    stdout: bytes = b""
+    stderr: bytes = b""
+    workspace: WorkChanges | None = None
+    kernel_ended: bool = False
+    wall_ms: int = 0
+    cpu_ms: int = 0
+    calls: int = 0
+    finished: threading.Event = field(default_factory=threading.Event)
+
+
+class Kernel(threading.Thread):
+    """One living sandbox under its owner's key."""
+
+    def __init__(
+        self,
+        *,
+        key: str,
+        owner: str,
+        generation: str,
+        live: LiveSandbox,
+        limits: Limits,
+        terms: Terms,
+        on_end: Callable[[Kernel], None],
+    ) -> None:
+        super().__init__(name=f"kernel-{generation[:8]}", daemon=True)
+        self.key, self.owner, self.generation = key, owner, generation
+        self.limits, self.terms = limits, terms
+        self.state = State.STARTING
+        self.ready = threading.Event()
+        self.turn = threading.Lock()
+        self.used_at = time.monotonic()
+        self.reason: Reason | None = None
+        self.detail = ""
+        self.farewell_said = b""
+        self.files = LiveFiles(live.workspace)
+        self._live = live
+        self._on_end = on_end
+        self._until = time.monotonic() + terms.total_ms / 1000
+        self._phase_until = time.monotonic() + _START_SECONDS
+        self._inbox: deque[Exchange] = deque()
+        self._orders: deque[tuple[Reason, str]] = deque()
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._mailbox = threading.Lock()
+        self._exchange: Exchange | None = None
+        self._lines = Lines()
+        self._unsent = bytearray()
+        self._kept: dict[str, Kept] = {}
+        self._read_bytes = 0
+        self._open_call: int | None = None
+        self._call_bytes = 0
+        self._interrupted: Reason | None = None
+        self._began = 0.0
+        self._cpu_before = 0
+        self._leaving = (Reason.CANCELLED, "")
+        self._let_down: Exchange | None = None
+        self._selector = selectors.DefaultSelector()
+        self._watch = Watch(Places(live.proc, tuple(live.writable)), limits, live.group)
+
+    # --- what other threads may do -------------------------------------------------------------
+
+    def submit(self, exchange: Exchange) -> None:
+        """Hand in a request; whoever does holds `turn` and waits for `finished`."""
+        with self._mailbox:
+            if self.state is not State.ENDED:
+                self._inbox.append(exchange)
+                os.eventfd_write(self._wake, 1)
+                return
+        exchange.reason, exchange.detail = self.reason or Reason.EXIT, self.detail
+        exchange.kernel_ended = True
+        exchange.finished.set()
+
+    def end(self, reason: Reason, detail: str) -> None:
+        """Ask for the end; `join` waits until everything of it is dead."""
+        with self._mailbox:
+            if self.state is not State.ENDED:
+                self._orders.append((reason, detail))
+                os.eventfd_write(self._wake, 1)
+
+    # --- the kernel's own thread ---------------------------------------------------------------
+
+    def run(self) -> None:
+        """Live from the gate to the grave."""
+        try:
+            self._live.open_gate()
+            self._register()
+            self._loop()
+        except OSError as problem:
+            _log.error("A kernel failed in the supervisor: %s", problem)
+            self._finish(Reason.DRIVER_FAILED, "The supervisor failed.")
+        finally:
+            self._die()
+
+    def _register(self) -> None:
+        doors: list[tuple[int, str]] = [
+            (self._live.stdout, "stdout"),
+            (self._live.stderr, "stderr"),
+            (self._live.result.fileno(), "channel"),
+            (self._live.outer_fd, "exit"),
+            (self._wake, "wake"),
+        ]
+        for number, what in doors:
+            self._selector.register(number, selectors.EVENT_READ, what)
+
+    def _loop(self) -> None:
+        next_look = time.monotonic() + INTERVAL
+        while not self._over():
+            now = time.monotonic()
+            until = min(self._phase_until, self._until)
+            if now >= until:
+                self._out_of_time(now)
+                continue
+            if now >= next_look:
+                if found := self._watch.sample():
+                    self._finish(found, _PASSED[found])
+                    return
+                pause = _IDLE_LOOK if self.state is State.IDLE else INTERVAL
+                next_look = time.monotonic() + pause
+                continue
+            for key, events in self._selector.select(min(next_look, until) - now):
+                self._serve(key.data, events)
+                if self._over():
+                    return
+
+    def _over(self) -> bool:
+        return self.reason is not None
+
+    def _out_of_time(self, now: float) -> None:
+        match self.state:
+            case State.STARTING:
+                self._leave(Reason.WALL_TIMEOUT, "It did not become ready in time.")
+            case State.BUSY if self._interrupt(Reason.WALL_TIMEOUT):
+                return
+            case State.BUSY:
+                self._leave(Reason.WALL_TIMEOUT, "The request did not finish before its deadline.")
+            case State.LEAVING:
+                self._finish(*self._leaving)
+            case _ if now >= self._until:
+                self._leave(Reason.CANCELLED, "It had lived as long as it may.")
+            case _:
+                self._leave(Reason.CANCELLED, "It was idle for as long as it may be.")
+
+    def _serve(self, what: str, events: int) -> None:
+        match what:
+            case "exit":
+                self._finish(Reason.EXIT, "Its process ended.")
+            case "wake":
+                with suppress(BlockingIOError):
+                    os.eventfd_read(self._wake)
+                self._look_into_the_mailbox()
+            case "asker":
+                self._hear_asker()
+            case "channel":
+                if events & selectors.EVENT_WRITE:
+                    self._push()
+                if events & selectors.EVENT_READ:
+                    self._receive()
+            case stream:
+                self._listen(stream)
+
+    def _look_into_the_mailbox(self) -> None:
+        if self._orders:
+            self._leave(*self._orders.popleft())
+        elif self.state is State.IDLE and self._inbox:
+            self._begin(self._inbox.popleft())
+
+    def _begin(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self.state = State.BUSY
+        self._phase_until = exchange.deadline
+        self._began = time.monotonic()
+        self._cpu_before = self._watch.cpu_ms
+        self._kept = {
+            "stdout": Kept(self.limits.stdout_keep_kib * 1024),
+            "stderr": Kept(self.limits.stderr_keep_kib * 1024),
+        }
+        self._read_bytes = self._call_bytes = 0
+        self._open_call = self._interrupted = None
+        self._selector.register(exchange.asker.fileno(), selectors.EVENT_READ, "asker")
+        self._send(exchange.line)
+        # What came together with the request is not news of the descriptor any more.
+        self._hear_asker()
+
+    def _hear_asker(self) -> None:
+        exchange = self._exchange
+        if exchange is None:
+            return
+        for answer in exchange.asker.news():
+            if answer.number == self._open_call:
+                self._open_call = None
+                self._answer(ok=answer.ok, value=answer.value)
+        if exchange.asker.lost and self._interrupted is None:
+            self._selector.unregister(exchange.asker.fileno())
+            if not self._interrupt(Reason.CANCELLED):
+                self._leave(Reason.CANCELLED, "The request was given up.")
+
+    def _interrupt(self, reason: Reason) -> bool:
+        """End the request alone, where the program inside can; tell whether that is under way."""
+        if not self.terms.interrupt or self._interrupted is not None or self._exchange is None:
+            return False
+        self._interrupted = reason
+        self._phase_until = time.monotonic() + _INTERRUPT_SECONDS
+        self._send(self.terms.interrupt)
+        return True
+
+    def _answer(self, *, ok: bool, value: bytes) -> None:
+        self._call_bytes += len(value)
+        if len(value) > MAX_LINE or self._call_bytes > MAX_CALL_BYTES:
+            ok, value = False, b'"The answer is larger than what one request may be given."'
+        self._send(write_answer(ok=ok, value=value))
+
+    def _send(self, line: bytes) -> None:
+        self._unsent += line
+        self._push()
+
+    def _push(self) -> None:
+        with suppress(BlockingIOError, ConnectionError):
+            while self._unsent:
+                del self._unsent[: self._live.result.send(self._unsent)]
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._unsent else 0)
+        with suppress(KeyError):
+            self._selector.modify(self._live.result.fileno(), wanted, "channel")
+
+    def _receive(self) -> None:
+        try:
+            # Plain recv: descriptors that a program sends along are dropped by the kernel.
+            data = self._live.result.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            self._finish(Reason.PROTOCOL_ERROR, "It closed its channel.")
+            return
+        try:
+            for frame in self._lines.feed(data):
+                self._take(frame)
+                if self.reason is not None:
+                    return
+        except BadFrame as problem:
+            self._finish(Reason.PROTOCOL_ERROR, f"It broke the protocol: {problem}")
+
+    def _take(self, frame: Frame) -> None:
+        match frame, self.state:
+            case Ready(), State.STARTING:
+                self.state = State.IDLE
+                self._rest()
+                self.ready.set()
+            case Done(line=line), State.BUSY if self._open_call is None or self._interrupted:
+                self._complete(line)
+            case Done(line=line), State.LEAVING:
+                self.farewell_said = line
+                self._finish(*self._leaving)
+            case Asks() as asks, State.BUSY if self._open_call is None:
+                self._relay(asks)
+            case _:
+                raise BadFrame("a line came out of turn.")
+
+    def _relay(self, asks: Asks) -> None:
+        exchange = self._exchange
+        if exchange is None:
+            return
+        exchange.calls += 1
+        self._call_bytes += len(asks.arguments)
+        if exchange.calls > MAX_CALLS or self._call_bytes > MAX_CALL_BYTES:
+            self._answer(ok=False, value=b'"This request has made as many calls as it may."')
+            return
+        self._open_call = exchange.calls
+        exchange.asker.ask(exchange.calls, asks.name, asks.arguments)
+
+    def _listen(self, stream: str) -> bool:
+        number: int = getattr(self._live, stream)
+        try:
+            chunk = os.read(number, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not chunk:
+            self._selector.unregister(number)
+            return False
+        self._read_bytes += len(chunk)
+        if self._exchange is not None:
+            self._kept[stream].add(chunk)
+            self._exchange.asker.output(stream, chunk)
+        # What it prints between two requests is nobody's, and bounded all the same.
+        if self._read_bytes > self.limits.output_read_mb * MIB and self.reason is None:
+            self._finish(Reason.OUTPUT_LIMIT, _PASSED[Reason.OUTPUT_LIMIT])
+        return True
+
+    def _complete(self, line: bytes) -> None:
+        """Answer a request that was carried out, and wait for the next."""
+        self._drain()
+        if self.reason is not None:
+            return
+        if found := self._watch.sample():
+            self._finish(found, _PASSED[found])
+            return
+        exchange = self._exchange
+        if exchange is None:
+            return
+        if exchange.keep_workspace:
+            exchange.workspace = self.files.take()
+        exchange.said = line
+        self._let_go(self._interrupted or Reason.OK, "")
+        self.state = State.IDLE
+        self._rest()
+        self._look_into_the_mailbox()
+
+    def _drain(self) -> None:
+        """Read what was printed before the request was done: it lies in the pipes already."""
+        for stream in ("stdout", "stderr"):
+            if getattr(self._live, stream) in self._selector.get_map():
+                while self._read_bytes <= self.limits.output_read_mb * MIB and self._listen(stream):
+                    pass
+
+    def _rest(self) -> None:
+        self.used_at = time.monotonic()
+        self._phase_until = self.used_at + self.terms.idle_ms / 1000
+        self._read_bytes = 0
+
+    def _leave(self, reason: Reason, detail: str) -> None:
+        """End it, after a farewell where one was agreed and it can still hear."""
+        if self.state is State.LEAVING:
+            return
+        if not self.terms.farewell or self.state is State.STARTING:
+            self._finish(reason, detail)
+            return
+        self._leaving = (reason, detail)
+        self._let_go(reason, detail, ended=True)
+        self.state = State.LEAVING
+        now = time.monotonic()
+        self._phase_until = now + self.terms.farewell_ms / 1000
+        self._until = max(self._until, self._phase_until)
+        self._send(self.terms.farewell)
+
+    def _finish(self, reason: Reason, detail: str) -> None:
+        if self.reason is None:
+            self.reason, self.detail = reason, detail
+
+    def _let_go(self, reason: Reason, detail: str, *, ended: bool = False) -> None:
+        """Fill in what came of the request; without `ended` its asker hears at once."""
+        exchange, self._exchange = self._exchange, None
+        if exchange is None:
+            return
+        with suppress(KeyError, ValueError):
+            self._selector.unregister(exchange.asker.fileno())
+        exchange.reason, exchange.detail, exchange.kernel_ended = reason, detail, ended
+        exchange.stdout = self._kept["stdout"].content()
+        exchange.stderr = self._kept["stderr"].content()
+        exchange.wall_ms = int((time.monotonic() - self._began) * 1000)
+        exchange.cpu_ms = max(0, self._watch.cpu_ms - self._cpu_before)
+        if ended:
+            self._let_down = exchange
+        else:
+            exchange.finished.set()
+
+    def _die(self) -> None:
+        """Kill everything, and only then answer whoever still waits."""
+        reason = self.reason or Reason.DRIVER_FAILED
+        self._live.kill()
+        try:
+            self._live.reap()
+        except NotDead:
+            _log.error("A kernel did not die; its user id and handles are kept apart.")
+            reason, self.detail = Reason.DRIVER_FAILED, "It could not be killed."
+        self.reason = reason
+        # The dead write no more: what is left in the pipes is all there is.
+        self._drain()
+        self._let_go(reason, self.detail, ended=True)
+        self._selector.close()
+        self._live.close()
+        self.files.close()
+        with self._mailbox:
+            self.state = State.ENDED
+            waiting = [*self._inbox]
+            self._inbox.clear()
+            os.close(self._wake)
+        self._on_end(self)
+        for exchange in waiting:
+            exchange.reason, exchange.detail, exchange.kernel_ended = reason, self.detail, True
+        for exchange in [*([self._let_down] if self._let_down else []), *waiting]:
+            exchange.finished.set()
+        self.ready.set()
+        _log.info("Kernel %s ended: %s. %s", self.generation[:8], reason, self.detail)
+
+
+_PASSED: Final = {
+    Reason.CPU_LIMIT: "It used more CPU time than it may in its life.",
+    Reason.MEMORY_LIMIT: "It used more memory than it may.",
+    Reason.OUTPUT_LIMIT: "It wrote more output than it may.",
+    Reason.TOO_MANY_FILES: "It made more files than it may.",
+}
