@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Final
 
 from apps.core.correlation import current_correlation_id
+from apps.domain.commandio.results import BadResult
+from apps.domain.egress import NO_NETWORK, Network
 from apps.domain.entries import PiEntry
 from apps.domain.pipackages import FoundTool, Skill
+from apps.domain.piresults import rebuild
 from apps.domain.problems import Problem
 from apps.domain.wire import JsonValue
 from apps.sandbox.client import OnOutput, run

@@ -54,7 +54,7 @@ def sandbox(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], list[dict[str, A
             asked.append(job)
             return run(**job)
 
-        monkeypatch.setattr("apps.proposals.services.testing.run_unittests", noted)
+        monkeypatch.setattr("apps.proposals.examination.run_unittests", noted)
         monkeypatch.setattr("apps.proposals.pulse._TICK", 3600)
         return asked
 
