@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from apps.accounts.models import User
 from apps.agents.models import Agent
@@ -15,11 +15,26 @@ from apps.domain.tooling import Descriptor, Specification, ToolResult, project_s
 from apps.domain.tooling.features import Feature
 from apps.runs.claims import RunHold
 from apps.tools.credentials import Credential
-from apps.tools.features import feature_is_on
+from apps.tools.features import feature_is_on, sandbox_is_there
 
 
 def say_nothing(stream: str, output: bytes) -> None:
     """Show nobody what a tool says while it runs."""
+
+
+class InnerAnswer(NamedTuple):
+    """What came of a call that a tool's own program asked for: one JSON text, bounded."""
+
+    ok: bool
+    value: bytes
+
+
+CallTool = Callable[[str, bytes], InnerAnswer]
+
+
+def no_inner_calls(name: str, arguments: bytes) -> InnerAnswer:
+    """Refuse every call that a tool's program asks for."""
+    return InnerAnswer(False, b'"No tool can be called from here."')
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +56,8 @@ class CallContext:
     """The hold under which the run works, for services that compare it; opaque to a tool."""
     say: Callable[[str, bytes], None] = say_nothing
     """Shows the room a piece of what the tool's program writes, by the name of its stream."""
+    call_tool: CallTool = no_inner_calls
+    """Makes a call that the tool's program asks for, by name and JSON arguments: reads alone."""
 
 
 Handler = Callable[[dict[str, Any], CallContext], ToolResult]
@@ -54,13 +71,17 @@ class Tool:
     handler: Handler
     feature: Feature | None = None
     """The switch of the deployment that it hangs on, if any."""
+    needs_sandbox: bool = False
+    """Whether it is there only while code can run confined."""
     pins: Pins = field(default_factory=Pins)
     """The arguments that the deployment sets itself."""
 
     @property
     def enabled(self) -> bool:
-        """Whether the deployment's switch is on."""
-        return self.feature is None or feature_is_on(self.feature)
+        """Whether the deployment's switch is on, and what the tool runs in is there."""
+        if self.feature is not None and not feature_is_on(self.feature):
+            return False
+        return not self.needs_sandbox or sandbox_is_there()
 
     @property
     def digest(self) -> str:
