@@ -16,6 +16,7 @@ _APPS = (
     "packages",
     "runs",
     "artifacts",
+    "sandbox",
     "grants",
     "quotas",
     "proposals",

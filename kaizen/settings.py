@@ -23,6 +23,8 @@ SECRET_KEY_FALLBACKS = env.listing("KAIZEN_SECRET_KEY_FALLBACKS")
 KAIZEN_AUDIT_KEY = env.key("KAIZEN_AUDIT_KEY")
 # 0 keeps every month for ever.
 KAIZEN_AUDIT_KEEP_MONTHS = env.number("KAIZEN_AUDIT_KEEP_MONTHS", 0)
+# 0 keeps the workspaces of open rooms for ever.
+KAIZEN_WORKSPACE_DAYS = env.number("KAIZEN_WORKSPACE_DAYS", 90)
 KAIZEN_AUDIT_HEAD_URL = env.address("KAIZEN_AUDIT_HEAD_URL")
 KAIZEN_STATE_DIR = Path(env.text("KAIZEN_STATE_DIR"))
 KAIZEN_SANDBOXD_SOCKET = env.text("KAIZEN_SANDBOXD_SOCKET")
@@ -278,6 +280,7 @@ CELERY_BEAT_SCHEDULE = {
         "audit.retain": 3600.0,
         "core.collect": 3600.0,
         "quotas.forget_old": 24 * 3600.0,
+        "sandbox.forget_workspaces": 3600.0,
     }.items()
 }
 

@@ -53,6 +53,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
             ("Unasked", "forward", "approvals.waiver", "Calls that passed without a question"),
             ("Rooms", "forum", "rooms.room", "Where people and agents meet"),
             ("Artifacts", "draft", "artifacts.artifact", "What was made, version by version"),
+            ("Workspaces", "folder", "sandbox.workspace", "Files that agents work with"),
             ("Usage", "data_usage", "quotas.meter", "What was used, by whom and when"),
             ("Reservations", "hourglass_top", "quotas.reservation", "What is held for what runs"),
             ("Audit", "list_alt", "audit.auditrow", "What happened, and who did it"),

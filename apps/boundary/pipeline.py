@@ -24,7 +24,8 @@ Lock order, here as everywhere: run, call, receipt, artifact, blob, meter, room.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from django.db import transaction
 from django.db.models import F
@@ -64,7 +65,23 @@ from apps.runs.claims import lock_call, lock_run
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call, Run
 from apps.tools.catalog import resolve_tool
+from apps.tools.contract import CallTool, no_inner_calls
 from apps.tools.credentials import NoConnection
+
+
+class InnerDoor(Protocol):
+    """Opens a way for the program of a dispatched call to make calls of its own."""
+
+    def __call__(
+        self, *, call: Call, executor: str, cancelled: Callable[[], bool], seconds: float
+    ) -> CallTool:
+        """Return it, for one call, its executor, and no longer than so many seconds."""
+
+
+def no_inner_door(**_: object) -> CallTool:
+    """Let no program make calls."""
+    return no_inner_calls
+
 
 MAX_ATTEMPTS = 5
 """A waiting call whose way to its worker broke so often would break for ever."""
@@ -85,12 +102,12 @@ def begin(
     *, run: Run, call: Call, executor: str, standing: Standing | None = None
 ) -> Crossed | Begun:
     """Decide a proposed call and dispatch it to this executor, where it can be carried out now."""
-    crossing = _crossing(run, call, standing)
+    crossing = crossing_of(run, call, standing)
     if crossing.call.state != CallState.PROPOSED.value:
         return _as_it_is(crossing)
     match judge(crossing):
         case Refuse() as refusal:
-            return _refuse(crossing, refusal)
+            return refuse(crossing, refusal)
         case Repeat(call_id=earlier, rule=rule):
             return _repeat(crossing, earlier, rule)
         case Ask() as question:
@@ -104,7 +121,7 @@ def begin(
             return Begun(crossing, rule)
 
 
-def execute_waiting(*, call_id: Any, executor: str) -> None:
+def execute_waiting(*, call_id: Any, executor: str, inner: InnerDoor = no_inner_door) -> None:
     """Carry out a call that waited, in a worker: decided again, then consumed, then executed."""
     # Counted in a transaction of its own: what breaks below is rolled back and tried again.
     Call.objects.filter(may_be_executed(), pk=call_id).update(attempts=F("attempts") + 1)
@@ -120,7 +137,7 @@ def execute_waiting(*, call_id: Any, executor: str) -> None:
             return
         match judge(crossing):
             case Refuse() as refusal:
-                _refuse(crossing, refusal)
+                refuse(crossing, refusal)
                 return
             case Ask() as question:
                 if not crossing.call.needs_receipt:
@@ -136,12 +153,12 @@ def execute_waiting(*, call_id: Any, executor: str) -> None:
                     with transaction.atomic():
                         consume(crossing, executor=executor, waived=waived)
                 except ReceiptSpent as spent:
-                    _refuse(
+                    refuse(
                         crossing, Refuse(Reason.RECEIPT_SPENT, str(spent), "receipt_is_spendable")
                     )
                     return
                 except NoConnection as missing:
-                    _refuse(
+                    refuse(
                         crossing,
                         Refuse(Reason.DEPENDENCY_UNAVAILABLE, str(missing), "connection_is_there"),
                     )
@@ -155,19 +172,19 @@ def execute_waiting(*, call_id: Any, executor: str) -> None:
             _execute(crossing, rule)
             return
         announce(crossing)
-    _execute_outside(crossing, executor=executor, rule=rule)
+    _execute_outside(crossing, executor=executor, rule=rule, inner=inner)
 
 
 def _wait_or_refuse(crossing: Crossing, full: QuotaExceeded) -> None:
     """Leave a call waiting for a free place; refuse one whose quota is spent until it renews."""
     if full.renews_at is not None:
-        _refuse(crossing, Refuse(Reason.QUOTA_EXCEEDED, str(full), "quota_holds_it"))
+        refuse(crossing, Refuse(Reason.QUOTA_EXCEEDED, str(full), "quota_holds_it"))
         return
     # Nothing broke: it was not its turn yet, and the sweep rings again.
     Call.objects.filter(pk=crossing.call.pk).update(attempts=F("attempts") - 1)
 
 
-def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:
+def _execute_outside(crossing: Crossing, *, executor: str, rule: str, inner: InnerDoor) -> None:
     """Carry out a dispatched call with no lock and no connection held, then settle it."""
     tool = crossing.tool
     if tool is None:
@@ -182,6 +199,12 @@ def _execute_outside(crossing: Crossing, *, executor: str, rule: str) -> None:
             arguments=arguments,
             cancelled=hold.cancelled,
             say=live.say,
+            call_tool=inner(
+                call=crossing.call,
+                executor=executor,
+                cancelled=hold.cancelled,
+                seconds=tool.spec.timeout_s,
+            ),
         )
     with room_last():
         settle_executed(begun=Begun(crossing, rule), executed=executed, executor=executor)
@@ -235,7 +258,8 @@ def _execute(crossing: Crossing, rule: str) -> Crossed:
     )
 
 
-def _refuse(crossing: Crossing, refusal: Refuse) -> Settled:
+def refuse(crossing: Crossing, refusal: Refuse) -> Settled:
+    """Settle a call that the policy, or what the call needs, does not let through."""
     denied = refusal.reason in (Reason.APPROVAL_DENIED, Reason.APPROVAL_EXPIRED)
     outcome = Outcome.DENIED if denied else Outcome.REFUSED
     if refusal.reason is Reason.STOPPED:
@@ -360,10 +384,10 @@ def _as_it_is(crossing: Crossing) -> Crossed:
 
 def _locked(call_id: Any, tool: Any = None) -> Crossing:
     run, call = _locked_rows(call_id)
-    return _crossing(run, call) if tool is None else Crossing(run=run, call=call, tool=tool)
+    return crossing_of(run, call) if tool is None else Crossing(run=run, call=call, tool=tool)
 
 
-def _crossing(run: Run, call: Call, standing: Standing | None = None) -> Crossing:
+def crossing_of(run: Run, call: Call, standing: Standing | None = None) -> Crossing:
     """Return a locked call with how things stand for it, and with what its tool is now."""
     standing = standing or read_standing(run_id=run.pk, tool=call.tool)
     tool = resolve_tool(call.tool, standing.run.agent, standing.policy)

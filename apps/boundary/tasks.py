@@ -1,12 +1,14 @@
 from celery import shared_task
 
-from apps.boundary import children, lost, pausing, pipeline, services, workers
+from apps.boundary import children, inner, lost, pausing, pipeline, services, workers
 
 
 @shared_task(name="boundary.execute_call")
 def execute_call(call_id: str) -> None:
     """Carry out one call that waited."""
-    pipeline.execute_waiting(call_id=call_id, executor=workers.executor_name())
+    pipeline.execute_waiting(
+        call_id=call_id, executor=workers.executor_name(), inner=inner.InnerCalls
+    )
 
 
 @shared_task(name="boundary.expire_request")

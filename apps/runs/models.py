@@ -207,6 +207,10 @@ class Call(Stamped):
         DEPENDENCY = "dependency", "A dependency"
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="calls")
+    # The call whose program asked for this one; a model's own calls have none.
+    parent = models.ForeignKey(
+        "self", on_delete=models.CASCADE, null=True, blank=True, related_name="inner"
+    )
     step = models.PositiveIntegerField()
     place = models.PositiveSmallIntegerField()
     proposal_id = models.CharField(max_length=200)

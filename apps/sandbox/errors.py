@@ -44,16 +44,26 @@ class FileRefused(Invalid):
     code = "file_refused"
 
 
+class FileNotThere(NotFound):
+    """No file and no folder of the workspace has that name."""
+
+
 class MemoryMovedOn(Conflict):
     """Another call changed what is remembered of the workspace in the meantime."""
 
-    code = "workspace_in_use"
+    code = "workspace_moved_on"
 
 
 class WorkspaceBusy(Unavailable):
     """Another call works in the workspace, and did not leave it in time; trying again may help."""
 
     code = "workspace_busy"
+
+
+class WorkspaceInUse(Conflict):
+    """A call works in the workspace, so it cannot be deleted."""
+
+    code = "workspace_in_use"
 
 
 class LeaseLost(Conflict):

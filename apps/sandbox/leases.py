@@ -148,6 +148,25 @@ def name_kernel(lease: Lease, node: str) -> None:
         LeaseRow.objects.filter(pk=lease.workspace.pk).update(kernel_node=node[:120])
 
 
+def is_held(workspace_id: Any) -> bool:
+    """Tell whether a call works in a workspace now."""
+    held = LeaseRow.objects.filter(pk=workspace_id, expires_at__isnull=False)
+    return held.exclude(_over()).exists()
+
+
+def lock_free(workspace_id: Any) -> bool:
+    """Lock a workspace that nobody works in for the rest of the transaction; False where one does.
+
+    The fence rises, so that whoever held it before writes nothing more into it.
+    """
+    _make_row(workspace_id)
+    row = _locked(workspace_id)
+    if row is None or not _is_free(row):
+        return False
+    LeaseRow.objects.filter(pk=row.pk).update(fence=row.fence + 1)
+    return True
+
+
 def left_behind(limit: int) -> Iterable[Any]:
     """Ids of workspaces whose holder has gone without releasing them."""
     return (
@@ -172,10 +191,14 @@ def _over() -> Q:
 def _opened(owner: User, room_id: Any) -> Workspace:
     """Return the member's workspace in a room, with the row of its lease in place."""
     workspace = open_workspace(owner=owner, room_id=room_id)
-    # Looked for first: inserting would wait for whoever has changed the row and not committed yet.
-    if not LeaseRow.objects.filter(pk=workspace.pk).exists():
-        LeaseRow.objects.bulk_create([LeaseRow(workspace=workspace)], ignore_conflicts=True)
+    _make_row(workspace.pk)
     return workspace
+
+
+def _make_row(workspace_id: Any) -> None:
+    # Looked for first: inserting would wait for whoever has changed the row and not committed yet.
+    if not LeaseRow.objects.filter(pk=workspace_id).exists():
+        LeaseRow.objects.bulk_create([LeaseRow(workspace_id=workspace_id)], ignore_conflicts=True)
 
 
 def _locked(workspace_id: Any) -> LeaseRow | None:

@@ -110,6 +110,7 @@ def ask_living(
     line: bytes,
     deadline_s: float,
     files: Files | None = None,
+    outputs: tuple[str, ...] = (),
     on_output: OnOutput | None = None,
     on_call: OnCall = no_calls,
     cancelled: Callable[[], bool] | None = None,
@@ -128,6 +129,7 @@ def ask_living(
             line=line,
             deadline_ms=min(MAX_DEADLINE_MS, max(1, int(deadline_s * 1000))),
             workspace=None if files is None else files.known,
+            outputs=outputs,
         )
         data = encode(encode_request(request))
     except (BadJob, BadFrame) as problem:

@@ -1,11 +1,18 @@
 """Which bells do workspaces ring?"""
 
 from celery import shared_task
+from django.conf import settings
 
-from apps.sandbox import leases
+from apps.sandbox import keeping, leases
 
 
 @shared_task(name="sandbox.release_left_behind")
 def release_left_behind(workspace_id: str) -> None:
     """Release one workspace whose holder has gone."""
     leases.release_left_behind(workspace_id=workspace_id)
+
+
+@shared_task(name="sandbox.forget_workspaces")
+def forget_workspaces() -> None:
+    """Delete the workspaces that nobody has used for long."""
+    keeping.forget_workspaces(days=settings.KAIZEN_WORKSPACE_DAYS)

@@ -166,16 +166,25 @@ def check_spec(spec: SandboxSpec) -> SandboxSpec:
             check_tree((name for name, _ in tree), max_files=MAX_FILES)
             if sum(len(content) for _, content in tree) > MAX_TREE_BYTES:
                 raise BadJob(f"A tree has more than {MAX_TREE_BYTES} bytes.")
-        if len(spec.outputs) > MAX_OUTPUTS:
-            raise BadJob(f"A job names at most {MAX_OUTPUTS} outputs.")
-        for name in spec.outputs:
-            check_name(name)
-        if len(set(spec.outputs)) != len(spec.outputs):
-            raise BadJob("An output is named twice.")
         check_work_files(spec.workspace)
     except (BadPath, BadWorkFiles) as problem:
         raise BadJob(str(problem)) from problem
+    check_outputs(spec.outputs)
     return spec
+
+
+def check_outputs(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of files to bring back unchanged, or refuse them with BadJob."""
+    if len(names) > MAX_OUTPUTS:
+        raise BadJob(f"A job names at most {MAX_OUTPUTS} outputs.")
+    if len(set(names)) != len(names):
+        raise BadJob("An output is named twice.")
+    try:
+        for name in names:
+            check_name(name)
+    except BadPath as problem:
+        raise BadJob(str(problem)) from problem
+    return names
 
 
 def _size(text: str) -> int:

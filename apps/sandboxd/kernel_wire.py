@@ -16,19 +16,16 @@ from apps.sandboxd.jobs import (
     BadJob,
     MessageFields,
     Reason,
+    SandboxResult,
     SandboxSpec,
+    check_outputs,
     decode_job,
+    decode_result,
     encode_job,
+    encode_result,
 )
 from apps.sandboxd.kernels import Exchange, Terms
-from apps.sandboxd.workfiles import (
-    MAX_WORK_FILES,
-    Known,
-    WorkChanges,
-    change_bodies,
-    change_fields,
-    read_changes,
-)
+from apps.sandboxd.workfiles import MAX_WORK_FILES, Known
 
 MAX_LIFE_MS: Final = 24 * 3600 * 1000
 MAX_FAREWELL_MS: Final = 60_000
@@ -68,22 +65,21 @@ class Request:
     line: bytes
     deadline_ms: int
     workspace: Mapping[str, Known] | None = None
+    outputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of a request; all bytes in it are untrusted."""
+    """What came of a request; all bytes in it are untrusted. `said` is the program's own word."""
 
-    reason: Reason
-    detail: str = ""
+    result: SandboxResult
     kernel_ended: bool = False
-    said: bytes = b""
-    stdout: bytes = b""
-    stderr: bytes = b""
-    wall_ms: int = 0
-    cpu_ms: int = 0
     calls: int = 0
-    workspace: WorkChanges | None = None
+
+    @property
+    def said(self) -> bytes:
+        """Return what the program itself said of the request."""
+        return self.result.result
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +180,7 @@ def encode_request(request: Request) -> Message:
             "owner": request.owner,
             "generation": request.generation,
             "deadline_ms": request.deadline_ms,
+            "outputs": list(request.outputs),
             "line": len(request.line),
             "manifest": len(manifest),
         },
@@ -207,6 +204,7 @@ def decode_request(message: Message) -> Request:
         line=line,
         deadline_ms=deadline_ms,
         workspace=_manifest(manifest) if manifest else None,
+        outputs=check_outputs(read.texts("outputs")),
     )
     read.done()
     return request
@@ -238,41 +236,18 @@ def _manifest(data: bytes) -> dict[str, Known]:
 
 def encode_answered(exchange: Exchange) -> Message:
     """Write what came of a request."""
-    reason = exchange.reason or Reason.DRIVER_FAILED
-    fields: dict[str, JsonValue] = {
-        "reason": reason.value,
-        "detail": exchange.detail[:1000],
-        "kernel_ended": exchange.kernel_ended,
-        "said": len(exchange.said),
-        "stdout": len(exchange.stdout),
-        "stderr": len(exchange.stderr),
-        "wall_ms": exchange.wall_ms,
-        "cpu_ms": exchange.cpu_ms,
-        "calls": exchange.calls,
-        "workspace": change_fields(exchange.workspace),
-    }
-    bodies = [exchange.said, exchange.stdout, exchange.stderr, *change_bodies(exchange.workspace)]
-    return Message("answered", fields, b"".join(bodies))
+    result = encode_result(exchange.result)
+    own: dict[str, JsonValue] = {"kernel_ended": exchange.kernel_ended, "calls": exchange.calls}
+    return Message("answered", {**result.fields, **own}, result.body)
 
 
 def decode_answered(message: Message) -> Answered:
     """Read what came of a request, or refuse it with BadFrame."""
-    read = MessageFields(message)
-    sizes = (read.whole("said"), read.whole("stdout"), read.whole("stderr"))
-    answered = Answered(
-        reason=_reason(read.text("reason")),
-        detail=read.text("detail"),
-        kernel_ended=read.yes("kernel_ended"),
-        said=read.take(sizes[0]),
-        stdout=read.take(sizes[1]),
-        stderr=read.take(sizes[2]),
-        wall_ms=read.whole("wall_ms"),
-        cpu_ms=read.whole("cpu_ms"),
-        calls=read.whole("calls"),
-        workspace=read_changes(read.anything("workspace"), read.take),
-    )
-    read.done()
-    return answered
+    fields = dict(message.fields)
+    names = ("kernel_ended", "calls")
+    own = MessageFields(Message("", {name: fields.pop(name, None) for name in names}))
+    result = decode_result(Message("result", fields, message.body))
+    return Answered(result, own.yes("kernel_ended"), own.whole("calls"))
 
 
 def encode_closed(closed: Closed) -> Message:

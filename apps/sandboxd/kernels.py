@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, Protocol
 
 from apps.domain.wire import BadFrame
 from apps.sandboxd.frames import MAX_LINE, Asks, Done, Frame, Lines, Ready, write_answer
-from apps.sandboxd.jobs import Reason
+from apps.sandboxd.jobs import Output, Reason, SandboxResult, Stats
 from apps.sandboxd.launch import LiveSandbox, NotDead
 from apps.sandboxd.limits import MIB, Limits
 from apps.sandboxd.livefiles import LiveFiles
@@ -103,15 +103,12 @@ class Exchange:
     line: bytes
     deadline: float
     keep_workspace: bool = False
-    reason: Reason | None = None
-    detail: str = ""
+    wanted: tuple[str, ...] = ()
+    result: SandboxResult = field(default_factory=lambda: SandboxResult(Reason.DRIVER_FAILED))
     said: bytes = b""
-    stdout: bytes = b""
-    stderr: bytes = b""
     workspace: WorkChanges | None = None
+    outputs: tuple[Output, ...] = ()
     kernel_ended: bool = False
-    wall_ms: int = 0
-    cpu_ms: int = 0
     calls: int = 0
     finished: threading.Event = field(default_factory=threading.Event)
 
@@ -173,7 +170,7 @@ class Kernel(threading.Thread):
                 self._inbox.append(exchange)
                 os.eventfd_write(self._wake, 1)
                 return
-        exchange.reason, exchange.detail = self.reason or Reason.EXIT, self.detail
+        exchange.result = SandboxResult(self.reason or Reason.EXIT, detail=self.detail)
         exchange.kernel_ended = True
         exchange.finished.set()
 
@@ -406,6 +403,7 @@ class Kernel(threading.Thread):
             return
         if exchange.keep_workspace:
             exchange.workspace = self.files.take()
+            exchange.outputs = self.files.collect(exchange.wanted, self.limits)
         exchange.said = line
         self._let_go(self._interrupted or Reason.OK, "")
         self.state = State.IDLE
@@ -450,11 +448,23 @@ class Kernel(threading.Thread):
             return
         with suppress(KeyError, ValueError):
             self._selector.unregister(exchange.asker.fileno())
-        exchange.reason, exchange.detail, exchange.kernel_ended = reason, detail, ended
-        exchange.stdout = self._kept["stdout"].content()
-        exchange.stderr = self._kept["stderr"].content()
-        exchange.wall_ms = int((time.monotonic() - self._began) * 1000)
-        exchange.cpu_ms = max(0, self._watch.cpu_ms - self._cpu_before)
+        exchange.kernel_ended = ended
+        exchange.result = SandboxResult(
+            reason=reason,
+            stdout=self._kept["stdout"].content(),
+            stderr=self._kept["stderr"].content(),
+            result=exchange.said,
+            outputs=exchange.outputs,
+            workspace=exchange.workspace,
+            stats=Stats(
+                wall_ms=int((time.monotonic() - self._began) * 1000),
+                cpu_ms=max(0, self._watch.cpu_ms - self._cpu_before),
+                max_rss_kib=self._watch.peak_bytes // 1024,
+                stdout_bytes=self._kept["stdout"].total,
+                stderr_bytes=self._kept["stderr"].total,
+            ),
+            detail=detail,
+        )
         if ended:
             self._let_down = exchange
         else:
@@ -483,7 +493,8 @@ class Kernel(threading.Thread):
             os.close(self._wake)
         self._on_end(self)
         for exchange in waiting:
-            exchange.reason, exchange.detail, exchange.kernel_ended = reason, self.detail, True
+            exchange.result = SandboxResult(reason, detail=self.detail)
+            exchange.kernel_ended = True
         for exchange in [*([self._let_down] if self._let_down else []), *waiting]:
             exchange.finished.set()
         self.ready.set()

@@ -12,7 +12,9 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from apps.sandboxd.collect import open_beneath
+from apps.sandboxd.collect import collect, open_beneath
+from apps.sandboxd.jobs import MAX_OUTPUT_BYTES, Output
+from apps.sandboxd.limits import MIB, Limits
 from apps.sandboxd.workfiles import BadWorkFiles, Known, WorkChanges, WorkFile, known_of
 from apps.sandboxd.workspace import files_of, take_back
 
@@ -76,6 +78,14 @@ class LiveFiles:
                 after = {**self._known, **known_of(changes.changed)}
                 self._known = {k: v for k, v in after.items() if k not in set(changes.removed)}
             return changes
+
+    def collect(self, names: Sequence[str], limits: Limits) -> tuple[Output, ...]:
+        """Read named files as they are now."""
+        with self._lock:
+            if self._folder < 0 or not names:
+                return ()
+            most = limits.workspace_mb * MIB
+            return collect(self._folder, names, max_file=most, max_total=MAX_OUTPUT_BYTES)
 
     def _clear(self, name: str) -> None:
         """Remove a file, if one is there; the program may have been first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from apps.accounts.models import User
 from apps.agents.models import Agent
@@ -20,6 +20,21 @@ from apps.tools.features import feature_is_on
 
 def say_nothing(stream: str, output: bytes) -> None:
     """Show nobody what a tool says while it runs."""
+
+
+class InnerAnswer(NamedTuple):
+    """What came of a call that a tool's own program asked for: one JSON text, bounded."""
+
+    ok: bool
+    value: bytes
+
+
+CallTool = Callable[[str, bytes], InnerAnswer]
+
+
+def no_inner_calls(name: str, arguments: bytes) -> InnerAnswer:
+    """Refuse every call that a tool's program asks for."""
+    return InnerAnswer(False, b'"No tool can be called from here."')
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +56,8 @@ class CallContext:
     """The hold under which the run works, for services that compare it; opaque to a tool."""
     say: Callable[[str, bytes], None] = say_nothing
     """Shows the room a piece of what the tool's program writes, by the name of its stream."""
+    call_tool: CallTool = no_inner_calls
+    """Makes a call that the tool's program asks for, by name and JSON arguments: reads alone."""
 
 
 Handler = Callable[[dict[str, Any], CallContext], ToolResult]

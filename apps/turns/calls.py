@@ -35,7 +35,7 @@ def cross_open_calls(grip: Grip) -> bool:
     while not grip.pulse.interrupted():
         with grip.locked() as run:
             left = Q(outcome=Outcome.AMBIGUOUS.value) | ~Q(state=CallState.SETTLED.value)
-            calls = list(Call.objects.filter(left, run=run).order_by("step", "place"))
+            calls = list(Call.objects.filter(left, run=run, parent=None).order_by("step", "place"))
             if any(call.outcome == Outcome.AMBIGUOUS.value for call in calls):
                 # A turn never goes on past a write with an unknown end.
                 grip.finish(run, Run.Outcome.FAILED, _UNKNOWN_END)

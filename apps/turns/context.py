@@ -185,7 +185,8 @@ class Conversation:
 def read_conversation(run: Run) -> Conversation:
     """Read the journal and the settled calls of a run."""
     entries = list(JournalEntry.objects.filter(run=run).order_by("sequence"))
-    calls = list(Call.objects.filter(run=run, state=CallState.SETTLED.value))
+    # What a program called is part of that program's own result.
+    calls = list(Call.objects.filter(run=run, parent=None, state=CallState.SETTLED.value))
     bodies = call_bodies(calls)
     return Conversation(
         run=run,

@@ -72,6 +72,7 @@ def _records(run: Run, said: list[RoomEvent], foreign: frozenset[str]) -> dict[s
             run__in=list(dict.fromkeys(reversed(idents)))[:MAX_HISTORY_RUNS],
             run__member=run.member_id,
             run__agent=run.agent_id,
+            parent=None,
             state=CallState.SETTLED.value,
         )
         .defer("arguments")

@@ -30,6 +30,10 @@ ROOM_PATHS: list[tuple[str, str, Any]] = [
     ("post", "rooms/{room}/messages", {"text": "Hello"}),
     ("post", "rooms/{room}/ticket", {}),
     ("post", "rooms/{room}/runs", {"agent": "someone"}),
+    ("get", "rooms/{room}/workspace", None),
+    ("get", "rooms/{room}/workspace/files", None),
+    ("get", "rooms/{room}/workspace/content?path=a", None),
+    ("delete", "rooms/{room}/workspace", None),
 ]
 OTHER_PATHS: list[tuple[str, str, Any]] = [
     ("get", "runs/{run}", None),

@@ -44,7 +44,7 @@ def test_a_cell_prints_while_it_runs_and_what_it_raises_is_said(kernel: Living) 
     code = "import sys; print('out'); print('err', file=sys.stderr); {}['key']"
     answered = kernel.cell(code, on_output=lambda stream, chunk: heard.append(chunk))
     said = json.loads(answered.said)
-    assert (answered.stdout, answered.stderr) == (b"out\n", b"err\n")
+    assert (answered.result.stdout, answered.result.stderr) == (b"out\n", b"err\n")
     assert set(heard) == {b"out\n", b"err\n"}
     assert (said["type"], said["message"]) == ("KeyError", "'key'")
     assert 'File "<cell 1>", line 1' in said["traceback"]
@@ -136,8 +136,8 @@ def test_a_cell_that_passes_its_deadline_takes_its_kernel_along(
     daemon: Daemon, kernel: Living
 ) -> None:
     answered = kernel.cell("import time\nprint('begun', flush=True)\ntime.sleep(60)", deadline_s=1)
-    assert (answered.reason, answered.kernel_ended) == ("wall_timeout", True)
-    assert answered.stdout == b"begun\n"
+    assert (answered.result.reason, answered.kernel_ended) == ("wall_timeout", True)
+    assert answered.result.stdout == b"begun\n"
     with pytest.raises(KernelLost):
         kernel.cell("1")
     assert kernel.open().fresh
@@ -146,7 +146,7 @@ def test_a_cell_that_passes_its_deadline_takes_its_kernel_along(
 
 def test_whoever_gives_a_cell_up_ends_its_kernel(kernel: Living) -> None:
     answered = kernel.cell("import time; time.sleep(60)", cancelled=lambda: True)
-    assert (answered.reason, answered.kernel_ended) == ("cancelled", True)
+    assert (answered.result.reason, answered.kernel_ended) == ("cancelled", True)
 
 
 def test_two_cells_run_one_after_the_other(kernel: Living) -> None:
@@ -183,17 +183,17 @@ def test_a_kernel_is_watched_over_its_whole_life(daemon: Daemon) -> None:
     spec = python_spec(limits=Limits(cpu_ms=1_000))
     one = Living(daemon, "kernel-spins", spec=spec)
     spin = "import time\nuntil = time.process_time() + 0.4\nwhile time.process_time() < until: pass"
-    reasons = [one.cell(spin).reason for _ in range(2)]
+    reasons = [one.cell(spin).result.reason for _ in range(2)]
     answered = one.cell(spin)
     assert reasons == ["ok", "ok"]
-    assert (answered.reason, answered.kernel_ended) == ("cpu_limit", True)
+    assert (answered.result.reason, answered.kernel_ended) == ("cpu_limit", True)
     hoard = Living(daemon, "kernel-hoards", spec=python_spec(limits=Limits(memory_mb=96)))
     fork = (
         "import os, time\nfor n in range(6):\n"
         "    if os.fork() == 0:\n        x = bytearray(40 << 20)\n        time.sleep(60)\n"
         "time.sleep(60)"
     )
-    assert hoard.cell(fork).reason == "memory_limit"
+    assert hoard.cell(fork).result.reason == "memory_limit"
 
 
 def test_an_owner_has_so_many_kernels_and_the_longest_idle_makes_room(
@@ -221,12 +221,14 @@ def test_a_workspace_is_made_equal_before_a_cell_and_taken_back_after_it(kernel:
         "os.symlink('/etc/passwd', 'link')\n"
         "main.VALUE"
     )
-    answered = kernel.cell(code, files=holding(*files))
-    changes = answered.workspace
+    answered = kernel.cell(code, files=holding(*files), outputs=("data/new.txt", "link", "none"))
+    changes = answered.result.workspace
     assert json.loads(answered.said)["value"] == "1"
     assert changes is not None
     assert changes.changed == (WorkFile("data/new.txt", b"new"),)
     assert changes.removed == ("data/old.txt",)
+    found = [(one.name, one.content, one.refused) for one in answered.result.outputs]
+    assert found == [("data/new.txt", b"new", ""), ("link", b"", "link"), ("none", b"", "missing")]
     assert [(one.name, one.code) for one in changes.left_out] == [("link", "link")]
     # Another call edited one file and removed another meanwhile: only the edited one travels.
     now = [WorkFile("main.py", b"VALUE = 2\n", executable=True)]
@@ -234,8 +236,8 @@ def test_a_workspace_is_made_equal_before_a_cell_and_taken_back_after_it(kernel:
         "import os\n(open('main.py').read(), os.listdir('data'))", files=holding(*now)
     )
     assert json.loads(again.said)["value"] == "('VALUE = 2\\n', [])"
-    assert again.workspace is not None
-    assert not again.workspace.changed
+    assert again.result.workspace is not None
+    assert not again.result.workspace.changed
 
 
 def test_files_that_cannot_be_put_in_are_refused_and_the_kernel_lives_on(kernel: Living) -> None:

@@ -43,7 +43,7 @@ from apps.rooms.services import room_last
 from apps.runs.claims import RunHold
 from apps.runs.errors import AlreadySettled, RunOver, StaleFence
 from apps.runs.models import Call, Run
-from apps.tools.contract import CallContext, Tool, say_nothing
+from apps.tools.contract import CallContext, CallTool, Tool, no_inner_calls, say_nothing
 from apps.tools.credentials import issued
 
 log = structlog.get_logger(__name__)
@@ -85,6 +85,7 @@ def execute(
     arguments: dict[str, Any],
     cancelled: Callable[[], bool] = lambda: False,
     say: Callable[[str, bytes], None] = say_nothing,
+    call_tool: CallTool = no_inner_calls,
 ) -> Execution:
     """Carry out a dispatched call as the member, under its deadline."""
     deadline = Deadline.after(tool.spec.timeout_s)
@@ -103,6 +104,7 @@ def execute(
                 credential=credential,
                 hold=RunHold(run.pk, run.fence),
                 say=say,
+                call_tool=call_tool,
             )
             if tool.spec.effect_domain is EffectDomain.OURS:
                 executed = _ours(tool, arguments, context)
@@ -155,7 +157,7 @@ def _ours(tool: Tool, arguments: dict[str, Any], context: CallContext) -> Execut
                 return result
             executed = returned(tool.spec, result)
             failure = executed.failure
-            if failure is not None and not failure.saved:
+            if failure is not None and not failure.saved and not failure.keeps_notes:
                 raise _Undone(executed)
     except _Undone as undone:
         return undone.executed

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from apps.domain.hashline.lines import LineSet
 from apps.domain.hashline.myers import Run, common_runs
-from apps.domain.hashline.text import count_lines, has_tail_row
+from apps.domain.hashline.text import count_lines, has_tail_row, shown_cost
 
 CONTEXT = 3
 MAX_DIFF_ROWS = 240
-MAX_DIFF_CHARACTERS = 24_000
+MAX_DIFF_CHARACTERS = 20_000
+"""For all files of a call together."""
 MAX_ROW = 400
 _REFINE_STEPS = 20_000
 
@@ -37,10 +38,16 @@ class _Region:
 
 
 def unified(
-    old: list[str], new: list[str], kept: Sequence[Run], *, source: str, target: str
+    old: list[str],
+    new: list[str],
+    kept: Sequence[Run],
+    *,
+    source: str,
+    target: str,
+    room: int = MAX_DIFF_CHARACTERS,
 ) -> Diff:
     """Return the bounded diff of two texts whose common runs are known."""
-    writer = _Writer(old, new)
+    writer = _Writer(old, new, room)
     for group in _groups(_regions(old, new, kept)):
         writer.write(group)
     if not writer.rows and not writer.left_out:
@@ -90,12 +97,12 @@ def _groups(regions: Iterator[_Region]) -> Iterator[list[_Region]]:
 
 
 class _Writer:
-    def __init__(self, old: list[str], new: list[str]) -> None:
+    def __init__(self, old: list[str], new: list[str], room: int) -> None:
         self._old = old
         self._new = new
         self._old_lines = count_lines(old)
         self._new_lines = count_lines(new)
-        self._room = MAX_DIFF_CHARACTERS
+        self._room = room
         self.rows: list[str] = []
         self.shown: list[int] = []
         self.left_out = 0
@@ -131,10 +138,11 @@ class _Writer:
             self._add("\\ No newline at end of file", None, whole=False)
 
     def _add(self, row: str, now: int | None, *, whole: bool) -> None:
-        if self.left_out or len(self.rows) >= MAX_DIFF_ROWS or len(row) > self._room:
+        cost = shown_cost(row)
+        if self.left_out or len(self.rows) >= MAX_DIFF_ROWS or cost > self._room:
             self.left_out += 1
             return
-        self._room -= len(row) + 1
+        self._room -= cost
         self.rows.append(row)
         if whole and now is not None:
             self.shown.append(now)

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from apps.domain.hashline.applying import Applied, Work, apply
 from apps.domain.hashline.blocks import BlockResolution, Resolved, resolve
-from apps.domain.hashline.diff import unified
+from apps.domain.hashline.diff import MAX_DIFF_CHARACTERS, unified
 from apps.domain.hashline.lines import LineSet
 from apps.domain.hashline.model import Move, Remove, Span
 from apps.domain.hashline.overlap import check_resolved
@@ -75,11 +75,13 @@ class _Call:
         self._used: set[str] = set()
         self._writes: dict[str, str] = {}
         self._removals: list[str] = []
+        self._room = MAX_DIFF_CHARACTERS
         self.noted = replace(memory, idle=None)
         """The memory if the call is refused: as it was, and what the refusal shows."""
 
     def run(self, patch: str) -> Edited:
         sections = split(patch)
+        self._room = MAX_DIFF_CHARACTERS // max(1, len(sections))
         results = [result for section in sections if (result := self._section(section)) is not None]
         if not results:
             raise Refusal(Rule.NO_SECTIONS, "The patch has no hunks.")
@@ -302,7 +304,12 @@ class _Call:
         content = work.file.on_disk(applied.text)
         check_size(content, path=target)
         diff = unified(
-            applied.rows, applied.built.rows, applied.built.kept, source=work.path, target=target
+            applied.rows,
+            applied.built.rows,
+            applied.built.kept,
+            source=work.path,
+            target=target,
+            room=self._room,
         )
         seen = seen.moved(applied.built.kept) | LineSet.of(applied.built.written) | diff.shown
         if work.destination is not None:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from apps.domain.hashline.blocks import Resolved
 from apps.domain.hashline.lines import LineSet
 from apps.domain.hashline.model import After, Before, Span
-from apps.domain.hashline.text import count_lines
+from apps.domain.hashline.text import count_lines, shown_cost
 
 MAX_SHOWN = 40
 MAX_SHOWN_UNITS = 512
 """UTF-16 units of one line."""
+MAX_SHOWN_CHARACTERS = 24_000
 
 _CONTEXT = 2
 
@@ -37,6 +38,7 @@ def show_missing(missing: LineSet, rows: list[str]) -> tuple[str, bool]:
     """Show lines that were never shown, and tell whether these are all, each in full."""
     lines = count_lines(rows)
     shown: list[str] = []
+    room = MAX_SHOWN_CHARACTERS
     whole = len(missing) <= MAX_SHOWN
     for line in missing:
         if len(shown) == MAX_SHOWN:
@@ -47,7 +49,12 @@ def show_missing(missing: LineSet, rows: list[str]) -> tuple[str, bool]:
         row = rows[line - 1]
         if not fits(row):
             whole = False
-        shown.append(f"{line}:{clip_row(row)}")
+        entry = f"{line}:{clip_row(row)}"
+        if (cost := shown_cost(entry)) > room:
+            whole = False
+            break
+        room -= cost
+        shown.append(entry)
     return "\n".join(shown), whole
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from apps.domain.hashline.lines import LineSet
-from apps.domain.hashline.text import count_lines, rows_of, tag_of
+from apps.domain.hashline.text import count_lines, rows_of, shown_cost, tag_of
 
 MAX_VIEW_LINES = 2_000
-MAX_VIEW_CHARACTERS = 64_000
+MAX_VIEW_CHARACTERS = 28_000
 MAX_VIEW_ROW = 2_000
 
 
@@ -38,9 +38,9 @@ def view(path: str, text: str, *, first: int = 1, count: int = MAX_VIEW_LINES) -
         row = rows[line - 1]
         whole = len(row) <= MAX_VIEW_ROW
         entry = f"{line}:{row if whole else row[:MAX_VIEW_ROW] + '…'}"
-        if len(entry) + 1 > room:
+        if (cost := shown_cost(entry)) > room:
             break
-        room -= len(entry) + 1
+        room -= cost
         shown.append(entry)
         last = line
         if whole:

@@ -58,7 +58,9 @@ class ToolFailure:
     A tool that relays the failure of its caller's own program says so with `domain`. One whose
     failure no other tool may stand in for says `non_substitutable`: the model may explain, no more.
     The exit status is of a program that the tool ran, for whoever reads the log. `details` is a
-    JSON object that the model reads beside the message, redacted and bounded as results are.
+    JSON object that the model reads beside the message, redacted and bounded as results are. A tool
+    of our own that wrote down what its refusal shows, and changed nothing else, says `keeps_notes`:
+    otherwise whatever it wrote is undone.
     """
 
     reason: Reason
@@ -70,6 +72,7 @@ class ToolFailure:
     exit_status: int | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
     details: dict[str, Any] | None = None
+    keeps_notes: bool = False
 
     @property
     def fault(self) -> FaultDomain:
