@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.db import connection
 
 from apps.core.correlation import current_correlation_id
@@ -22,6 +24,7 @@ from apps.domain.entries import (
     PiEntry,
     PythonEntry,
 )
+from apps.domain.lockfiles import BadLock, dependencies_of
 from apps.domain.manifests import BadManifest, Manifest, parse_manifest
 from apps.domain.manifests import PackageTool as Declared
 from apps.domain.tooling import BadSpecification, Reason, Specification, ToolFailure, ToolOk
@@ -32,14 +35,21 @@ from apps.packages.models import PackageTool, PackageVersion
 from apps.packages.selectors import load_tree
 from apps.sandbox.client import Limits
 from apps.sandbox.commands import Bench, call_command_tool
+from apps.sandbox.dependencies import install
+from apps.sandbox.errors import DependenciesMissing
+from apps.sandbox.node import call_node_tool
+from apps.sandbox.pi import call_pi_tool
 from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
 from apps.tools.contract import CallContext, Handler, Tool
+from apps.tools.filetools import call_declared_file_tool
 
 log = structlog.get_logger(__name__)
 
 _REASONS = {
     ReplyKind.RAISED: Reason.COMMAND_FAILED,
     ReplyKind.STATED: Reason.REPORTED_FAILURE,
+    ReplyKind.NOT_FOUND: Reason.NOT_FOUND,
+    ReplyKind.BAD_REQUEST: Reason.INVALID_ARGUMENTS,
     ReplyKind.UNPREPARED: Reason.DEPENDENCY_UNAVAILABLE,
     ReplyKind.CRASHED: Reason.COMMAND_FAILED,
     ReplyKind.CONTRACT_ERROR: Reason.CONTRACT_ERROR,
@@ -121,7 +131,7 @@ def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
             _manifest(admitted),
             tree,
             arguments,
-            deadline_s=context.deadline.remaining,
+            deadline_s=min(context.deadline.remaining, settings.PKG_RUNNER_TIMEOUT_SECONDS),
             cancelled=context.cancelled,
         )
         return _result(reply, tool)
@@ -157,20 +167,58 @@ def call_packaged(
             )
         case CommandEntry(session=session) if session:
             return _not_here("sessions of programs")
-        case CommandEntry() as entry:
+        case CommandEntry() | FileEntry() as entry:
             scope = manifest.artifact(tool.artifact)
             if scope is None:
                 raise LookupError(f"{manifest.ref} has no artifact {tool.artifact}.")
             bench = Bench(tree, scope, limits_of(tool.limits), deadline_s, cancelled, path)
+            if isinstance(entry, FileEntry):
+                return call_declared_file_tool(entry, arguments, manifest, bench)
             return call_command_tool(entry, arguments, bench)
-        case FileEntry():
-            return _not_here("file tools")
-        case NodeEntry():
-            return _not_here("Node functions")
-        case PiEntry():
-            return _not_here("extensions of Pi")
+        case NodeEntry() | PiEntry():
+            return _call_node(tool, tree, arguments, deadline_s, cancelled, path)
         case HttpEntry():
             return _not_here("declared requests")
+
+
+def _call_node(
+    tool: Declared,
+    tree: Mapping[str, bytes],
+    arguments: dict[str, Any],
+    deadline_s: float,
+    cancelled: Callable[[], bool] | None,
+    path: Path | None,
+) -> ToolReply:
+    """Run a tool that Node runs, once all that its package needs is installed."""
+    until = time.monotonic() + deadline_s
+    correlation = current_correlation_id()
+    try:
+        installed = install(
+            dependencies_of(tree),
+            deadline_s=deadline_s,
+            correlation=correlation,
+            cancelled=cancelled,
+            path=path,
+        )
+    except BadLock as broken:
+        return ToolReply(ReplyKind.CONTRACT_ERROR, message=str(broken))
+    except DependenciesMissing as missing:
+        return ToolReply(ReplyKind.UNAVAILABLE, message=missing.message)
+    left = max(0.001, until - time.monotonic())
+    files = tuple(tree.items())
+    limits = node_limits_of(tool.limits)
+    if isinstance(tool.entry, PiEntry):
+        return call_pi_tool(
+            tree=files, entry=tool.entry, parameters=tool.definition["input"],
+            arguments=arguments, dependencies=installed, limits=limits, deadline_s=left,
+            correlation=correlation, cancelled=cancelled, path=path,
+        )  # fmt: skip
+    if not isinstance(tool.entry, NodeEntry):
+        raise TypeError("Only functions of Node and tools of Pi are run by Node.")
+    return call_node_tool(
+        tree=files, entry=tool.entry, arguments=arguments, dependencies=installed, limits=limits,
+        deadline_s=left, correlation=correlation, cancelled=cancelled, path=path,
+    )  # fmt: skip
 
 
 def _not_here(kind: str) -> ToolReply:
@@ -185,11 +233,18 @@ def limits_of(asked: dict[str, int] | None) -> Limits:
     return Limits(memory_mb=asked["memMB"], cpu_ms=asked["cpuMs"])
 
 
+def node_limits_of(asked: dict[str, int] | None) -> Limits:
+    """Return the same for a tool that Node runs; it needs more before its first line."""
+    if asked is None:
+        return Limits.for_node()
+    return Limits.for_node(memory_mb=asked["memMB"], cpu_ms=asked["cpuMs"])
+
+
 def _result(reply: ToolReply, tool: Declared) -> ToolOk | ToolFailure:
     provenance = _provenance(reply, tool.published)
     if reply.kind is ReplyKind.VALUE:
         # Only a result that was read block by block has images that are known to be some.
-        blocks = isinstance(tool.entry, CommandEntry | FileEntry)
+        blocks = isinstance(tool.entry, CommandEntry | FileEntry | PiEntry)
         value = without_pixels(reply.value) if blocks else reply.value
         return ToolOk(value, provenance=provenance)
     said = f"{reply.error_type}: {reply.message}" if reply.error_type else reply.message

@@ -163,7 +163,7 @@ def test_a_tool_that_says_nothing_about_rooms_stays_out_of_them() -> None:
         (manifest(version="1.2.0\n"), "version", "pattern"),
         (manifest(version="01.2.0"), "version", "pattern"),
         (manifest(ref="word-tools@1.2.1"), "ref", "ref"),
-        (manifest(format="pi"), "format", "unsupported"),
+        (manifest(format="wasm"), "format", "unsupported"),
         (manifest(posture="strict"), "posture", "unsupported"),
         (manifest(skills=[{"name": "x"}]), "skills", "unsupported"),
         (manifest(tools=[]), "tools", "minItems"),
