@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +9,7 @@ import pytest
 
 from apps.accounts.models import User
 from apps.agents.models import Agent
-from apps.artifacts.models import Artifact, ArtifactVersion
+from apps.artifacts.models import ArtifactVersion
 from apps.boundary.pipeline import execute_waiting
 from apps.rooms.models import Room, RoomEvent
 from apps.runs.bodies import projection_of
