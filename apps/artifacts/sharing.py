@@ -16,8 +16,10 @@ from django.db.models import F, OuterRef, Q, Subquery
 from apps.accounts.models import User
 from apps.artifacts.errors import FileChanged
 from apps.artifacts.models import Artifact, ArtifactVersion
+from apps.audit.services import record
 from apps.core.blobs import get_blobs
 from apps.runs.models import Run
+from apps.sandbox.coding import sharing
 
 _ENDINGS: Final = {
     Artifact.Kind.MARKDOWN: ("md", "text/markdown"),
@@ -43,19 +45,56 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenFiles:
-    """The files that are handed out, and how many there was no room for."""
+class Shared:
+    """What a program finds beside it: the sealed list, the files, and how many had no room."""
 
-    files: tuple[Given, ...]
+    sealed: sharing.Sealed | None
+    files: tuple[tuple[str, bytes], ...] = ()
     left_out: int = 0
 
-    def contents(self) -> dict[str, bytes]:
-        """Return the bytes by digest, as they are stored."""
-        return get_blobs(given.version.blob_id for given in self.files)
+
+def share_files(*, run_id: Any, call_id: Any, member: User) -> Shared:
+    """Seal what a run was given for one of its calls, check every byte, and write it down.
+
+    Raises FileChanged where somebody else has changed one of the files since, and BadSeal where the
+    stored bytes are not the ones that were admitted.
+    """
+    given, left_out = files_given(
+        run_id=run_id, member=member, max_files=sharing.MAX_FILES, max_bytes=sharing.MAX_BYTES
+    )
+    if not given:
+        return Shared(None, left_out=left_out)
+    entries = [_entry(one) for one in given]
+    sealed = sharing.seal(call_id, entries)
+    files = sharing.opened(sealed, get_blobs(one.version.blob_id for one in given))
+    record(
+        actor=member,
+        action="code.files_shared",
+        subject=f"call:{call_id}",
+        digest=f"sha256:{sealed.seal}",
+        detail={"files": [[one.id, one.version, one.digest] for one in entries]},
+    )
+    return Shared(sealed, files, left_out)
 
 
-def files_given(*, run_id: Any, member: User, max_files: int, max_bytes: int) -> GivenFiles:
-    """Return what a run was given of its room, the latest first, or raise FileChanged."""
+def _entry(given: Given) -> sharing.Entry:
+    version = given.version
+    return sharing.Entry(
+        path=sharing.place_of(given.filename),
+        id=str(version.artifact_id),
+        kind=str(version.artifact.kind),
+        version=version.number,
+        digest=version.blob_id,
+        filename=given.filename,
+        media_type=given.media_type,
+        size=version.size,
+    )
+
+
+def files_given(
+    *, run_id: Any, member: User, max_files: int, max_bytes: int
+) -> tuple[tuple[Given, ...], int]:
+    """Return what a run was given of its room, the latest first, and how many had no room."""
     run = Run.objects.only("pk", "room_id", "created_at").get(pk=run_id)
     ours = Q(run_id=run.pk) | Q(run_id__in=Run.objects.filter(parent=run.pk).values("pk"))
     readable = Artifact.objects.visible_to(member).filter(room_id=run.room_id)
@@ -78,7 +117,7 @@ def files_given(*, run_id: Any, member: User, max_files: int, max_bytes: int) ->
             size += row.size
         else:
             left_out += 1
-    return GivenFiles(_named(kept), left_out)
+    return _named(kept), left_out
 
 
 def _refuse_changes(run: Run, ours: Q, readable: Any) -> None:

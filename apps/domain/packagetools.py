@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from apps.domain.commandio.templates import described
 from apps.domain.entries import CommandEntry, Entry, FileEntry
+from apps.domain.filescope.tools import input_schema_of
 from apps.domain.publication import published_name
 from apps.domain.tooling import (
     DEFAULT_TIMEOUT_S,
@@ -79,7 +80,7 @@ class PackageTool:
             title=_title_of(self.id),
             description=self._description(definition["description"]),
             version=definition["version"],
-            input_schema=definition["input"],
+            input_schema=self._input(definition["input"]),
             output_schema=definition["output"],
             effect=effect,
             capability=Capability.PACKAGES_CALL,
@@ -107,6 +108,10 @@ class PackageTool:
         if isinstance(self.entry, CommandEntry | FileEntry):
             return described(given, self.artifact)
         return given
+
+    def _input(self, given: dict[str, Any]) -> dict[str, Any]:
+        # A file tool is ours, and so is what it takes.
+        return input_schema_of(self.entry) if isinstance(self.entry, FileEntry) else given
 
     def _seconds(self) -> float:
         asked = self.timeout_ms

@@ -63,7 +63,7 @@ def call_command_tool(entry: CommandEntry, arguments: Mapping[str, Any], bench: 
     except CannotPin as refusal:
         return ToolReply(ReplyKind.UNPREPARED, message=f"PREPARATION_FAILED: {refusal}")
     except BadArguments as refusal:
-        return ToolReply(ReplyKind.CONTRACT_ERROR, message=str(refusal))
+        return ToolReply(ReplyKind.BAD_REQUEST, message=str(refusal))
     seconds = min(bench.deadline_s, entry.timeout_ms / 1000)
     reply = _started(entry, argv, stdin, replace(bench, deadline_s=seconds))
     asked, given = entry.timeout_ms, int(seconds * 1000)

@@ -45,6 +45,9 @@ class ReplyKind(StrEnum):
     RAISED = "raised"
     # The tool itself says that it could not, in words that are meant to be read.
     STATED = "stated"
+    # The request itself could not be met; the tool did its job.
+    NOT_FOUND = "not_found"
+    BAD_REQUEST = "bad_request"
     # Something that the call stands on could not be pinned; nothing was run.
     UNPREPARED = "unprepared"
     CONTRACT_ERROR = "contract_error"

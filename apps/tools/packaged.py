@@ -34,12 +34,15 @@ from apps.sandbox.client import Limits
 from apps.sandbox.commands import Bench, call_command_tool
 from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
 from apps.tools.contract import CallContext, Handler, Tool
+from apps.tools.filetools import call_declared_file_tool
 
 log = structlog.get_logger(__name__)
 
 _REASONS = {
     ReplyKind.RAISED: Reason.COMMAND_FAILED,
     ReplyKind.STATED: Reason.REPORTED_FAILURE,
+    ReplyKind.NOT_FOUND: Reason.NOT_FOUND,
+    ReplyKind.BAD_REQUEST: Reason.INVALID_ARGUMENTS,
     ReplyKind.UNPREPARED: Reason.DEPENDENCY_UNAVAILABLE,
     ReplyKind.CRASHED: Reason.COMMAND_FAILED,
     ReplyKind.CONTRACT_ERROR: Reason.CONTRACT_ERROR,
@@ -157,14 +160,14 @@ def call_packaged(
             )
         case CommandEntry(session=session) if session:
             return _not_here("sessions of programs")
-        case CommandEntry() as entry:
+        case CommandEntry() | FileEntry() as entry:
             scope = manifest.artifact(tool.artifact)
             if scope is None:
                 raise LookupError(f"{manifest.ref} has no artifact {tool.artifact}.")
             bench = Bench(tree, scope, limits_of(tool.limits), deadline_s, cancelled, path)
+            if isinstance(entry, FileEntry):
+                return call_declared_file_tool(entry, arguments, manifest, bench)
             return call_command_tool(entry, arguments, bench)
-        case FileEntry():
-            return _not_here("file tools")
         case NodeEntry():
             return _not_here("Node functions")
         case PiEntry():

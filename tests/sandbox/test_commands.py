@@ -256,7 +256,7 @@ def test_a_plain_program_that_fails_says_what_it_printed(daemon: Daemon) -> None
 def test_what_cannot_be_passed_on_is_refused_before_anything_starts(daemon: Daemon) -> None:
     missing = call(daemon, "", "{query}", protocol=Protocol.PLAIN)
     nul = call(daemon, "", "{q}", protocol=Protocol.PLAIN, arguments={"q": "a\0b"})
-    assert missing.kind is nul.kind is ReplyKind.CONTRACT_ERROR
+    assert missing.kind is nul.kind is ReplyKind.BAD_REQUEST
     assert missing.stats == nul.stats == type(missing.stats)()
 
 

@@ -74,7 +74,6 @@ def valid_arguments(name: str, note: Artifact, draft: dict[str, Any]) -> dict[st
         "list_available_agents": {},
         "invoke_agent": {"agent": "helper", "task": "Read what was written."},
         "search_about": {"query": "receipt"},
-        "run_code": {"language": "python", "code": "print(1)", "artifact_targets": []},
     }[name]
 
 
@@ -157,7 +156,7 @@ def test_a_question_about_the_product_brings_its_search_forward_and_grants_nothi
     assert without.preferred == ()
 
 
-@pytest.mark.parametrize("name", sorted(AGENT_LOOP_TOOL_NAMES))
+@pytest.mark.parametrize("name", AT_ONCE)
 def test_an_agent_without_the_capability_is_denied_and_not_degraded(
     name: str, run: Run, note: Artifact, draft: dict[str, Any], agent: Agent
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from apps.boundary.pipeline import execute_waiting
 from apps.rooms.models import Room, RoomEvent
 from apps.runs.bodies import projection_of
 from apps.runs.models import Call, Run
+from apps.tools.catalog import freeze
 from tests.factories.rooms import claimed_run, crossed, make_agent, make_member, make_room
 from tests.sandboxd.daemon import Daemon
 
@@ -42,7 +44,7 @@ def room(member: User, agent: Agent) -> Room:
 
 @pytest.fixture
 def run(room: Room, agent: Agent, member: User) -> Iterator[Run]:
-    yield claimed_run(room, agent, member)
+    return claimed_run(room, agent, member)
 
 
 class Ran:
@@ -97,3 +99,46 @@ def test_a_declared_file_becomes_a_native_artifact(run: Run, room: Room) -> None
     assert (version.media_type, bytes(version.blob.content)) == ("text/csv", b"a,b\n1,2\n")
     saved = events(room, "artifact.saved")[0]
     assert (saved["call"], saved["target"]) == (str(ran.call.pk), "rows.csv")
+
+
+def test_an_agent_whose_ceiling_does_not_name_it_neither_sees_nor_runs_it(
+    run: Run, agent: Agent
+) -> None:
+    assert "run_code" in run.catalog["tools"]
+    held = [word for word in agent.ceiling if word != "code.run"]
+    Agent.objects.filter(pk=agent.pk).update(ceiling=held)
+    asked = {"language": "python", "code": "print(1)", "artifact_targets": []}
+    refused = crossed(run, "run_code", asked).call
+    assert (refused.outcome, refused.reason) == ("refused", "permission_denied")
+    run.refresh_from_db()
+    freeze(run)
+    assert "run_code" not in run.catalog["tools"]
+
+
+@pytest.mark.parametrize("missing", ["switch", "sandbox"])
+def test_it_is_not_offered_where_the_deployment_has_it_off_or_no_sandbox(
+    missing: str, run: Run, settings: Any, tmp_path: Path
+) -> None:
+    if missing == "switch":
+        settings.KAIZEN_FEATURES_OFF = frozenset({"code"})
+    else:
+        settings.KAIZEN_SANDBOXD_SOCKET = str(tmp_path / "nobody.sock")
+    asked = {"language": "python", "code": "print(1)", "artifact_targets": []}
+    refused = crossed(run, "run_code", asked).call
+    assert (refused.outcome, refused.reason) == ("refused", "tool_disabled")
+    freeze(run)
+    assert "run_code" not in run.catalog["tools"]
+
+
+def test_artifact_targets_are_required(run: Run) -> None:
+    refused = crossed(run, "run_code", {"language": "python", "code": "print(1)"}).call
+    assert (refused.outcome, refused.reason) == ("refused", "invalid_arguments")
+
+
+@pytest.mark.parametrize("name", ["../out.csv", "/etc/x.csv", "a//b.csv", "./a.csv", "a\\b.csv"])
+def test_a_target_that_leads_out_of_the_workspace_is_refused_before_anything_runs(
+    run: Run, name: str
+) -> None:
+    ran = Ran(run, "print('ran')", name)
+    assert (ran.call.outcome, ran.call.reason) == ("error", "invalid_arguments")
+    assert "Nothing was run" in ran.told["message"]

@@ -14,8 +14,7 @@ from django.db import connection
 from apps.artifacts.errors import BadArtifact, FileChanged
 from apps.artifacts.native import Kept, NativeFile, check_file_name, keep_files
 from apps.artifacts.services import Provenance
-from apps.artifacts.sharing import files_given
-from apps.audit.services import record
+from apps.artifacts.sharing import share_files
 from apps.core.correlation import current_correlation_id
 from apps.domain.tooling import FaultDomain, Reason, ToolFailure, ToolOk, ToolPrepared
 from apps.domain.wishes import wants_no_retries
@@ -85,7 +84,7 @@ def run_code(arguments: dict[str, Any], context: CallContext) -> ToolFailure | T
     except (BadTarget, BadArtifact) as problem:
         return ToolFailure(Reason.INVALID_ARGUMENTS, f"{problem} Nothing was run.")
     try:
-        sealed, files, unshared = _shared(context)
+        shared = share_files(run_id=context.run_id, call_id=context.call_id, member=context.member)
     except FileChanged as changed:
         return ToolFailure(Reason.CONFLICT, str(changed))
     except sharing.BadSeal as broken:
@@ -108,8 +107,8 @@ def run_code(arguments: dict[str, Any], context: CallContext) -> ToolFailure | T
         argv=argv,
         harness=harness,
         stdin=stdin,
-        shared=files,
-        env=(*SURROUNDINGS, *sharing.variables(sealed)),
+        shared=shared.files,
+        env=(*SURROUNDINGS, *sharing.variables(shared.sealed)),
         workspace=contents(lease.workspace),
         keep_workspace=True,
         outputs=targets,
@@ -119,7 +118,7 @@ def run_code(arguments: dict[str, Any], context: CallContext) -> ToolFailure | T
     # The program may take its whole time: no connection is held while it runs.
     connection.close()
     try:
-        return _carried_out(spec, context, lease, unshared)
+        return _carried_out(spec, context, lease, shared.left_out)
     except SandboxUnavailable as away:
         release(lease)
         said = f"{away.message} Nothing was run."
@@ -154,47 +153,6 @@ def _carried_out(
     found = (*inspect(left, cancelled=context.cancelled), *refused)
     done = _Done(context, lease, result, found, unshared)
     return ToolPrepared(lambda: _keep(done))
-
-
-def _shared(
-    context: CallContext,
-) -> tuple[sharing.Sealed | None, tuple[tuple[str, bytes], ...], int]:
-    """Return what the turn was given: the sealed list, the files, and how many had no room."""
-    given = files_given(
-        run_id=context.run_id,
-        member=context.member,
-        max_files=sharing.MAX_FILES,
-        max_bytes=sharing.MAX_BYTES,
-    )
-    if not given.files:
-        return None, (), given.left_out
-    entries = [
-        sharing.Entry(
-            path=sharing.place_of(one.filename),
-            id=str(one.version.artifact_id),
-            kind=f"artifact:{one.version.artifact.kind}",
-            version=one.version.number,
-            digest=one.version.blob_id,
-            filename=one.filename,
-            media_type=one.media_type,
-            size=one.version.size,
-        )
-        for one in given.files
-    ]
-    sealed = sharing.seal(context.call_id, entries)
-    files = sharing.opened(sealed, given.contents())
-    record(
-        actor=context.member,
-        action="code.files_shared",
-        subject=f"call:{context.call_id}",
-        digest=f"sha256:{sealed.seal}",
-        detail={
-            "files": [
-                {"id": one.id, "version": one.version, "digest": one.digest} for one in entries
-            ]
-        },
-    )
-    return sealed, files, given.left_out
 
 
 def _keep(done: _Done) -> ToolOk | ToolFailure:
