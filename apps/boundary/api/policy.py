@@ -85,7 +85,9 @@ class ChangeSerializer(StrictSerializer):
 class ChangesSerializer(StrictSerializer):
     """Changes that hold together, or not at all."""
 
-    changes = ChangeSerializer(many=True, allow_empty=False, max_length=MAX_CHANGES)
+    changes = serializers.ListField(
+        child=ChangeSerializer(), allow_empty=False, max_length=MAX_CHANGES
+    )
     note = TextField(max_length=200, required=False, default="", allow_blank=True)
 
 
