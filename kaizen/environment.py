@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from apps.domain.egress import AddressBlock, BadNetwork, read_blocks
+from kaizen.liveness import PooledConnection
 
 REQUIRED = (
     "DATABASE_URL",
@@ -140,7 +141,12 @@ def database(url: str, *, pool_size: int) -> dict[str, Any]:
             # is planned once for the connection.
             "prepare_threshold": 3,
             **dict(parse_qsl(parts.query)),
-            "pool": {"min_size": 1, "max_size": pool_size, "timeout": 5},
+            "pool": {
+                "min_size": 1,
+                "max_size": pool_size,
+                "timeout": 5,
+                "connection_class": PooledConnection,
+            },
         },
     }
 

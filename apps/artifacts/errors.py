@@ -19,6 +19,18 @@ class BadArtifact(Invalid):
     """A title, kind, language or body that an artifact cannot have."""
 
 
+class NotText(Invalid):
+    """A file that a program made: it has no text to read or to write here."""
+
+    code = "not_text"
+
+
+class FileChanged(Conflict):
+    """A file that a turn was given has been changed since by somebody else."""
+
+    code = "file_changed"
+
+
 class StaleCursor(Conflict):
     """The draft holds something else than its writer believes."""
 

@@ -19,6 +19,8 @@ class Artifact(Stamped):
         HTML = "html", "HTML"
         SVG = "svg", "SVG"
         CODE = "code", "Code"
+        # Bytes that a program made: kept and handed out as they are, and never edited here.
+        FILE = "file", "File"
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     room = models.ForeignKey(Room, on_delete=models.PROTECT, related_name="artifacts")
@@ -26,6 +28,8 @@ class Artifact(Stamped):
     kind = models.CharField(max_length=12, choices=Kind.choices)
     language = models.CharField(max_length=40, blank=True)
     head = models.PositiveIntegerField(default=0)
+    # The name under which programs write it; only files have one.
+    file_name = models.CharField(max_length=200, blank=True)
 
     objects = ArtifactQuerySet.as_manager()
 
@@ -33,6 +37,18 @@ class Artifact(Stamped):
         ordering = ["-updated_at"]
         default_permissions = ("view",)
         indexes = [models.Index(fields=["room", "-updated_at"], name="artifacts_of_room")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["owner", "room", "file_name"],
+                condition=models.Q(kind="file"),
+                name="artifacts_one_file_of_a_name",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(kind="file") & ~models.Q(file_name="")
+                | ~models.Q(kind="file") & models.Q(file_name=""),
+                name="artifacts_files_have_names",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.title
@@ -50,7 +66,13 @@ class ArtifactVersion(Stamped):
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     agent_name = models.CharField(max_length=80, blank=True)
     run_id = models.UUIDField(null=True, blank=True)
-    call_id = models.UUIDField(null=True, blank=True, unique=True)
+    call_id = models.UUIDField(null=True, blank=True)
+    # Of a file: the name that its call gave it, what its bytes are, and how it can be looked at.
+    target = models.CharField(max_length=200, blank=True)
+    media_type = models.CharField(max_length=100, blank=True)
+    preview = models.ForeignKey(
+        Blob, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
+    )
 
     class Meta:
         ordering = ["-number"]
@@ -58,11 +80,21 @@ class ArtifactVersion(Stamped):
         constraints = [
             models.UniqueConstraint(
                 fields=["artifact", "number"], name="artifact_versions_one_number"
-            )
+            ),
+            models.UniqueConstraint(
+                fields=["call_id", "target"], name="artifact_versions_one_of_a_call"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["artifact", "created_at"], name="artifact_versions_in_time")
         ]
 
     def __str__(self) -> str:
         return f"{self.title} v{self.number}"
+
+
+WRITABLE_KINDS = tuple(kind for kind in Artifact.Kind.values if kind != Artifact.Kind.FILE)
+"""The kinds that are written as text."""
 
 
 class Draft(Stamped):

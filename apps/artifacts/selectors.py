@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 from django.db.models import QuerySet
 
 from apps.accounts.models import User
-from apps.artifacts.errors import ArtifactNotFound
+from apps.artifacts.errors import ArtifactNotFound, NotText
 from apps.artifacts.models import Artifact, ArtifactVersion, Draft
 from apps.artifacts.services import as_uuid
+from apps.core.blobs import get_blob
 
 PAGE_LINES = 400
 
@@ -64,8 +66,26 @@ def visible_version(*, artifact_id: Any, number: int | None, user: User) -> Arti
 
 
 def body_of(version: ArtifactVersion) -> str:
-    """Return the text of a version."""
-    return bytes(version.blob.content).decode("utf-8")
+    """Return the text of a version; a file has none."""
+    if version.artifact.kind == Artifact.Kind.FILE:
+        raise NotText(
+            f"{version.title} is a native file ({version.media_type}, {version.size:,} bytes)."
+            " It is not read as text; a program of run_code finds it among its shared files."
+        )
+    return content_of(version).decode("utf-8")
+
+
+def content_of(version: ArtifactVersion) -> bytes:
+    """Return the exact bytes of a version."""
+    return bytes(version.blob.content)
+
+
+def preview_of(version: ArtifactVersion) -> dict[str, Any] | None:
+    """Return what was derived from a file when it was saved, for looking at it."""
+    if version.preview_id is None:
+        return None
+    drawn: dict[str, Any] = json.loads(get_blob(version.preview_id))
+    return drawn
 
 
 def read_page(*, artifact_id: Any, user: User, first_line: int = 1) -> Page:
@@ -103,4 +123,5 @@ def interrupted_drafts(*, user: User, room_id: Any) -> QuerySet[Draft]:
 
 def held_blobs() -> Iterable[str]:
     """Name the digests that versions still point at."""
-    return ArtifactVersion.objects.values_list("blob_id", flat=True)
+    yield from ArtifactVersion.objects.values_list("blob_id", flat=True)
+    yield from ArtifactVersion.objects.exclude(preview=None).values_list("preview_id", flat=True)

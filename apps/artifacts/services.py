@@ -9,8 +9,8 @@ from typing import Any
 from django.db import transaction
 
 from apps.accounts.models import User
-from apps.artifacts.errors import ArtifactNotFound, BadArtifact, StaleVersion
-from apps.artifacts.models import Artifact, ArtifactVersion
+from apps.artifacts.errors import ArtifactNotFound, BadArtifact, NotText, StaleVersion
+from apps.artifacts.models import WRITABLE_KINDS, Artifact, ArtifactVersion
 from apps.audit.services import record
 from apps.core.blobs import put_blob
 from apps.rooms.services import publish_event
@@ -82,6 +82,11 @@ def update_artifact(
     )
     if artifact is None:
         raise ArtifactNotFound("There is no such artifact that you may change in this room.")
+    if artifact.kind == Artifact.Kind.FILE:
+        raise NotText(
+            f"{artifact.file_name} is a native file, which is not written as text."
+            " A program that writes the same name again (run_code) makes its next version."
+        )
     if artifact.head != expected_version:
         raise StaleVersion(
             f"The artifact is at version {artifact.head}, not {expected_version}."
@@ -105,20 +110,40 @@ def _add_version(
     artifact: Artifact, *, author: User, title: str, body: str, provenance: Provenance
 ) -> ArtifactVersion:
     raw = body.encode("utf-8")
-    artifact.head += 1
     artifact.title = title
+    return append_version(
+        artifact,
+        author=author,
+        provenance=provenance,
+        content=raw,
+        characters=len(body),
+    )
+
+
+def append_version(
+    artifact: Artifact,
+    *,
+    author: User,
+    provenance: Provenance,
+    content: bytes,
+    characters: int = 0,
+    **about: Any,
+) -> ArtifactVersion:
+    """Add a version to an artifact that is locked or new, and tell the room of it."""
+    artifact.head += 1
     artifact.save(update_fields=["head", "title", "updated_at"])
     version = ArtifactVersion.objects.create(
         artifact=artifact,
         number=artifact.head,
-        title=title,
-        blob_id=put_blob(raw),
-        size=len(raw),
-        characters=len(body),
+        title=artifact.title,
+        blob_id=put_blob(content),
+        size=len(content),
+        characters=characters,
         author=author,
         agent_name=provenance.agent_name,
         run_id=provenance.run_id,
         call_id=provenance.call_id,
+        **about,
     )
     record(
         actor=author,
@@ -134,10 +159,13 @@ def _add_version(
         data={
             "artifact": str(artifact.pk),
             "version": version.number,
-            "title": title,
+            "title": artifact.title,
             "kind": artifact.kind,
             "language": artifact.language,
             "size": version.size,
+            "media_type": version.media_type,
+            "call": str(provenance.call_id),
+            "target": version.target,
             "by": {
                 "agent": provenance.agent_name,
                 "member": {"id": author.pk, "username": author.username, "name": author.name},
@@ -149,8 +177,8 @@ def _add_version(
 
 def check_kind(kind: str, language: str) -> None:
     """Refuse a kind or a language that no artifact has."""
-    if kind not in Artifact.Kind.values:
-        known = ", ".join(Artifact.Kind.values)
+    if kind not in WRITABLE_KINDS:
+        known = ", ".join(WRITABLE_KINDS)
         raise BadArtifact(f"An artifact's kind is one of {known}.", field="kind")
     if len(language) > 40 or not language.isprintable():
         raise BadArtifact("A language has at most 40 printable characters.", field="language")
@@ -163,8 +191,9 @@ def checked_title(title: str) -> str:
         raise BadArtifact("A title has 1 to 200 printable characters.", field="title")
     if clean.lower().endswith(_OFFICE):
         raise BadArtifact(
-            "Word, PowerPoint and Excel files cannot be written as text."
-            " Choose markdown or html and a title without that ending.",
+            "Word, PowerPoint and Excel files cannot be written as text. Make such a file with"
+            " run_code, named in artifact_targets, where you have that tool; else choose markdown"
+            " or html and a title without that ending.",
             field="title",
         )
     return clean

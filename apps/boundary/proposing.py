@@ -24,7 +24,7 @@ from apps.rooms.services import publish_event
 from apps.runs.bodies import arguments_of, pack, proposed_arguments
 from apps.runs.models import Call, Run
 from apps.runs.services import actor_of, agent_card, keep_call
-from apps.tools.catalog import resolve_tool
+from apps.tools.catalog import canonical_name, resolve_tool
 from apps.tools.contract import Tool
 
 MAX_NAME = 64
@@ -142,9 +142,9 @@ def introduce(run: Run, draft: Draft) -> None:
 
 
 def tool_name(given: str) -> str:
-    """Return a tool's name as it may be shown and kept; what no tool can be called names none."""
+    """Return a tool's own name as it may be shown and kept; what no tool is called names none."""
     shortened = given if len(given) <= MAX_NAME else f"{given[: MAX_NAME - 1]}?"
-    return _NO_NAME.sub("?", shortened) or "unnamed"
+    return canonical_name(_NO_NAME.sub("?", shortened) or "unnamed")
 
 
 def _read(text: str, tool: Tool | None) -> tuple[dict[str, Any], str | None]:

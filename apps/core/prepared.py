@@ -10,15 +10,19 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import uuid
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import psycopg
-from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.models import Expression, Field, Model, QuerySet
+from django.db.models.base import ModelState
 from django.db.models.expressions import DatabaseDefault
 from django.db.models.query import get_related_populators
+from django.db.models.signals import post_init, pre_init
 from psycopg import sql
 
 M = TypeVar("M", bound=Model)
@@ -75,10 +79,12 @@ class _Compiled:
         kinds = compiler.klass_info
         first, *_, last = kinds["select_fields"]
         self._own = slice(first, last + 1)
-        self._model = kinds["model"]
+        self._rows = _Rows(kinds["model"])
         self._fields = [column[0].target.attname for column in compiler.select[self._own]]
         related: Any = get_related_populators
         self._related = related(kinds, compiler.select, DEFAULT_DB_ALIAS)
+        for populator in self._related:
+            _fill_quickly(populator)
         self._annotations = list(compiler.annotation_col_map.items())
         self._converters = [
             (place, convert, expression)
@@ -102,12 +108,45 @@ class _Compiled:
     def _instance(self, row: list[Any], current: Any) -> Any:
         for place, convert, expression in self._converters:
             row[place] = convert(row[place], expression, current)
-        made = self._model.from_db(DEFAULT_DB_ALIAS, self._fields, row[self._own])
+        made = self._rows.from_db(DEFAULT_DB_ALIAS, self._fields, row[self._own])
         for related in self._related:
             related.populate(row, made)
         for name, place in self._annotations:
             setattr(made, name, row[place])
         return made
+
+
+class _Rows:
+    """Makes rows of a model into instances, as the model's own `from_db` does.
+
+    Where the model has a say in that, or somebody listens to it, the model does it itself.
+    """
+
+    def __init__(self, model: type[Model]) -> None:
+        self._model = model
+        whose: Any = model
+        self._plain = (
+            whose.__init__ is Model.__init__
+            and whose.from_db.__func__ is Model.__dict__["from_db"].__func__
+            and not (pre_init.has_listeners(model) or post_init.has_listeners(model))
+        )
+
+    def from_db(self, using: str, fields: Sequence[str], values: Sequence[Any]) -> Any:
+        """Return the instance of one row."""
+        if not self._plain:
+            return self._model.from_db(using, fields, values)
+        made = self._model.__new__(self._model)
+        state = ModelState()
+        state.adding, state.db = False, using
+        # A field that was not asked for is read when somebody looks at it, like any deferred one.
+        made.__dict__.update(zip(fields, values, strict=True), _state=state)
+        return made
+
+
+def _fill_quickly(populator: Any) -> None:
+    populator.model_cls = _Rows(populator.model_cls)
+    for below in populator.related_populators:
+        _fill_quickly(below)
 
 
 def _numbered(text: str) -> str:
@@ -129,6 +168,12 @@ def run(statement: str, values: Sequence[Any], *, then_commit: bool = False) -> 
     current.ensure_connection()
     with current.wrap_database_errors:
         bare: Any = psycopg.RawCursor(current.connection)
+    if not (then_commit or current.execute_wrappers or current.queries_logged):
+        # Nobody rides on this statement, so nothing stands between it and the connection.
+        current.validate_no_broken_transaction()
+        with current.wrap_database_errors:
+            bare.execute(statement, values)
+            return bare.fetchall() if bare.pgresult.nfields else []
     # Counted and logged as Django does; a prepared statement does not remember its own text.
     told = (
         current.make_debug_cursor(bare).debug_sql(statement, values)
@@ -163,14 +208,14 @@ def insert(row: Model) -> None:
     model = type(row)
     filled = tuple(
         field
-        for field in model._meta.concrete_fields
+        for field in _fillable(model)
         if isinstance(getattr(row, field.attname), DatabaseDefault)
         or (field.db_returning and getattr(row, field.attname) is None)
     )
     given, statement = _insertion(model, filled)
     current = connections[DEFAULT_DB_ALIAS]
     returned = run(
-        statement, [field.get_db_prep_save(field.pre_save(row, True), current) for field in given]
+        statement, [_prepared_value(field, plain, row, current) for field, plain in given]
     )
     for field, value in zip(filled, returned[0] if filled else (), strict=True):
         setattr(row, field.attname, value)
@@ -179,8 +224,17 @@ def insert(row: Model) -> None:
 
 
 @functools.lru_cache(maxsize=64)
-def _insertion(model: type[Model], filled: tuple[Any, ...]) -> tuple[list[Any], str]:
-    """Return which fields are written, and the statement that writes them."""
+def _fillable(model: type[Model]) -> tuple[Any, ...]:
+    """Return the fields that the database may fill in where nothing is said."""
+    fields: tuple[Any, ...] = tuple(model._meta.concrete_fields)
+    return tuple(field for field in fields if field.db_returning or field.has_db_default())
+
+
+@functools.lru_cache(maxsize=64)
+def _insertion(
+    model: type[Model], filled: tuple[Any, ...]
+) -> tuple[list[tuple[Any, type[Any] | None]], str]:
+    """Return which fields are written, what each takes as it is, and the statement for them."""
     given: list[Any] = [field for field in model._meta.concrete_fields if field not in filled]
     statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
         sql.Identifier(model._meta.db_table),
@@ -190,4 +244,32 @@ def _insertion(model: type[Model], filled: tuple[Any, ...]) -> tuple[list[Any], 
     if filled:
         columns = sql.SQL(", ").join(sql.Identifier(field.column) for field in filled)
         statement += sql.SQL(" RETURNING {}").format(columns)
-    return given, _numbered(statement.as_string())
+    return [(field, _taken_as_it_is(field)) for field in given], _numbered(statement.as_string())
+
+
+_AS_IT_IS: dict[type[Any], type[Any]] = {
+    models.CharField: str,
+    models.TextField: str,
+    models.UUIDField: uuid.UUID,
+    models.BooleanField: bool,
+    models.DateTimeField: datetime,
+}
+
+
+def _taken_as_it_is(field: Any) -> type[Any] | None:
+    """Return the type whose values a field neither changes nor fills in before they are written."""
+    if type(field).pre_save is not Field.pre_save and type(field) is not models.DateTimeField:
+        return None
+    if getattr(field, "auto_now", False) or getattr(field, "auto_now_add", False):
+        return None
+    target = field.target_field if isinstance(field, models.ForeignKey) else field
+    return _AS_IT_IS.get(type(target))
+
+
+def _prepared_value(field: Any, plain: type[Any] | None, row: Model, current: Any) -> Any:
+    if plain is not None:
+        value = getattr(row, field.attname)
+        # Exactly this type: what derives from it may be written in another way.
+        if type(value) is plain and not (plain is datetime and value.tzinfo is None):
+            return value
+    return field.get_db_prep_save(field.pre_save(row, True), current)

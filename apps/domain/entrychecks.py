@@ -17,6 +17,7 @@ from apps.domain.entries import (
     Protocol,
     PythonEntry,
 )
+from apps.domain.filescope.tools import OUTPUT_SCHEMA, input_schema_of
 from apps.domain.packagetree import path_problem
 from apps.domain.problems import Problems
 from apps.domain.scoping import Artifact
@@ -48,6 +49,7 @@ def check_entry(
         if definition.get("mutating") is not False:
             message = "A file tool changes nothing, so its definition has to say false."
             problems.add(f"{where}.definition.mutating", "incoherent", message)
+        _check_own_schemas(entry, definition, where, problems)
         return
     if entry.protocol is Protocol.JSON:
         check_references(entry.program, scope, f"{where}.entry", problems)
@@ -138,6 +140,16 @@ def program_in_tree(
             problems.add(place, *refused)
         elif path not in files and not any(one.startswith(f"{path}/") for one in files):
             problems.add(place, "entry_missing", f"The tree has no {shown(path)}.")
+
+
+def _check_own_schemas(
+    entry: FileEntry, definition: Mapping[str, Any], where: str, problems: Problems
+) -> None:
+    """Note a schema that is neither open nor the one that a file tool has anyway."""
+    for field, own in (("input", input_schema_of(entry)), ("output", OUTPUT_SCHEMA)):
+        if definition[field] not in ({"type": "object"}, own):
+            message = 'A file tool has a schema of its own: write {"type": "object"} here.'
+            problems.add(f"{where}.definition.{field}", "incoherent", message)
 
 
 def _check_placeholders(

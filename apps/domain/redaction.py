@@ -7,12 +7,14 @@ would rather take too much than too little, and never fails on what it is given.
 import base64
 import binascii
 import re
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote
 
 REDACTED: Final = "[redacted]"
 TOO_DEEP: Final = "[left out: nested too deeply]"
 MAX_DEPTH: Final = 48
+MAX_REMEMBERED: Final = 64
 
 _KEY_ENDINGS: Final = (
     "accesskey",
@@ -53,6 +55,7 @@ _USER_INFO: Final = re.compile(
 )
 _BEARER: Final = re.compile(r"\b(bearer)(\s{1,4})([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
 _BASIC: Final = re.compile(r"\b(basic)(\s{1,4})([A-Za-z0-9+/]{8,}={0,2})", re.IGNORECASE)
+_SCHEME: Final = re.compile("bearer|basic", re.IGNORECASE)
 _KNOWN_SHAPES: Final = re.compile(
     r"\b(?:"
     r"eyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{4,2000}"
@@ -74,20 +77,32 @@ def redact(value: Any) -> Any:
 
 def redact_text(text: str) -> str:
     """Return text without the credentials that can be recognised in it."""
-    text = _PEM.sub(REDACTED, text)
-    text = _USER_INFO.sub(rf"\1{REDACTED}@", text)
-    text = _QUERY.sub(_redacted_parameter, text)
-    text = _BEARER.sub(_redacted_bearer, text)
-    text = _BASIC.sub(_redacted_basic, text)
+    # Each shape has something in it that most texts lack, which is found sooner than the shape.
+    if "-----BEGIN " in text:
+        text = _PEM.sub(REDACTED, text)
+    if "://" in text:
+        text = _USER_INFO.sub(rf"\1{REDACTED}@", text)
+    if "=" in text:
+        text = _QUERY.sub(_redacted_parameter, text)
+    if _SCHEME.search(text):
+        text = _BEARER.sub(_redacted_bearer, text)
+        text = _BASIC.sub(_redacted_basic, text)
     return _KNOWN_SHAPES.sub(REDACTED, text)
 
 
 def is_credential_name(name: str) -> bool:
     """Tell whether a key, header or parameter of this name holds a credential."""
+    return _is_credential_name(name) if len(name) <= MAX_REMEMBERED else _names_one(name)
+
+
+def _names_one(name: str) -> bool:
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
     if plain.endswith(_CURSORS):
         return False
     return plain.endswith(_KEY_ENDINGS) or _SIGNED_URL.fullmatch(plain) is not None
+
+
+_is_credential_name = lru_cache(maxsize=4096)(_names_one)
 
 
 def _redacted(value: Any, depth: int) -> Any:

@@ -108,3 +108,10 @@ def last_words(run: Run) -> str:
         return ""
     body = journal_bodies([entry])[0]
     return str(body.get("said", body["text"]))
+
+
+def words_of_member(run_id: Any) -> list[str]:
+    """Return what the member asked of a run, in the order in which it was asked."""
+    return list(
+        RunInput.objects.filter(run_id=run_id).order_by("id").values_list("text", flat=True)
+    )

@@ -44,7 +44,7 @@ MAX_OUTPUTS: Final = 64
 MAX_OUTPUT_BYTES: Final = 32 * 1024 * 1024
 MAX_CROSSINGS: Final = 256
 MAX_DEADLINE_MS: Final = 24 * 3600 * 1000
-MAX_JOB_BODY: Final = 2 * MAX_TREE_BYTES + MAX_STDIN_BYTES + MAX_WORK_BODY
+MAX_JOB_BODY: Final = 3 * MAX_TREE_BYTES + MAX_STDIN_BYTES + MAX_WORK_BODY
 MAX_REPLY_BODY: Final = MAX_OUTPUT_BYTES + MAX_WORK_BODY + 40 * 1024 * 1024
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}\Z")
@@ -79,7 +79,8 @@ class Reason(StrEnum):
 class SandboxSpec:
     """One program for one fresh sandbox: what to run, on which files, within which limits.
 
-    `files` appear read-only under /package and `harness` under /kaizen. The name `python` in
+    `files` appear read-only under /package, `harness` under /kaizen and `shared`, the files that a
+    program was given, under /shared. The name `python` in
     `argv` is the sandbox's own interpreter. `outputs` name files of /workspace to bring back.
     `runtimes` name what is bound at /runtime/<name> and put first on PATH, beside the bare Python.
     `workspace` are writable files that lie in /workspace at the start; with `keep_workspace`, what
@@ -100,6 +101,7 @@ class SandboxSpec:
     workspace: tuple[WorkFile, ...] = ()
     keep_workspace: bool = False
     network: Network = NO_NETWORK
+    shared: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,7 @@ def check_spec(spec: SandboxSpec) -> SandboxSpec:
     if not _DEPENDENCIES.match(spec.dependencies):
         raise BadJob("Dependencies are named by 64 hex digits.")
     try:
-        for tree in (spec.files, spec.harness):
+        for tree in (spec.files, spec.harness, spec.shared):
             check_tree((name for name, _ in tree), max_files=MAX_FILES)
             if sum(len(content) for _, content in tree) > MAX_TREE_BYTES:
                 raise BadJob(f"A tree has more than {MAX_TREE_BYTES} bytes.")
@@ -198,7 +200,7 @@ def encode_job(spec: SandboxSpec, *, deadline_ms: int) -> Message:
     """Write a job as a message; `deadline_ms` bounds the wait for a free sandbox and the run."""
     check_spec(spec)
     blobs = [spec.stdin, *(c for _, c in spec.files), *(c for _, c in spec.harness)]
-    blobs += bodies_of(spec.workspace)
+    blobs += [*bodies_of(spec.workspace), *(c for _, c in spec.shared)]
     return Message(
         kind="job",
         fields={
@@ -216,6 +218,7 @@ def encode_job(spec: SandboxSpec, *, deadline_ms: int) -> Message:
             "deadline_ms": deadline_ms,
             "workspace": rows_of(spec.workspace),
             "keep_workspace": spec.keep_workspace,
+            "shared": [[name, len(content)] for name, content in spec.shared],
         },
         body=b"".join(blobs),
     )
@@ -301,6 +304,7 @@ def decode_job(message: Message) -> tuple[SandboxSpec, int]:
     stdin_size = read.whole("stdin")
     file_sizes = [(name, _whole(size, "files")) for name, size in read.pairs("files")]
     harness_sizes = [(name, _whole(size, "harness")) for name, size in read.pairs("harness")]
+    shared_sizes = [(name, _whole(size, "shared")) for name, size in read.pairs("shared")]
     deadline_ms = read.whole("deadline_ms")
     if not 0 < deadline_ms <= MAX_DEADLINE_MS:
         raise BadJob("The deadline is not within one day.")
@@ -323,6 +327,7 @@ def decode_job(message: Message) -> tuple[SandboxSpec, int]:
         harness=tuple((name, read.take(size)) for name, size in harness_sizes),
         workspace=read_files(read.rows("workspace"), read.take),
         keep_workspace=read.yes("keep_workspace"),
+        shared=tuple((name, read.take(size)) for name, size in shared_sizes),
     )
     read.done()
     return check_spec(spec), deadline_ms

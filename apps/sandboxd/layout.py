@@ -21,6 +21,7 @@ UID: Final = 1000
 WORKSPACE: Final = "/workspace"
 PACKAGE: Final = "/package"
 HARNESS: Final = "/kaizen"
+SHARED: Final = "/shared"
 RUNTIME: Final = "/runtime/python"
 # Every package inside is found from here, since a program looks in each folder above its own.
 DEPENDENCIES_FOLDER: Final = "node_modules"
@@ -133,6 +134,7 @@ def arguments(layout: Layout, spec: SandboxSpec, limits: Limits, memory: Descrip
         # A package's programs are started by their path, so its files may be executed.
         *_tree(PACKAGE, spec.files, memory, "0555"),
         *_tree(HARNESS, spec.harness, memory),
+        *_tree(SHARED, spec.shared, memory),
         *_installed(layout, spec.dependencies),
         "--remount-ro", "/dev",
         "--remount-ro", "/proc",

@@ -72,6 +72,17 @@ def freeze_catalog(tools: Iterable[Tool]) -> tuple[dict[str, Any], str]:
     return {"tools": entries}, catalog_digest(descriptors)
 
 
+def canonical_name(word: str) -> str:
+    """Return the name of the tool of ours that answers to this word, or else the word itself.
+
+    Everything after it knows one name of a tool: its catalog, its row, its digests, its lessons.
+    """
+    if word in BUILTIN_TOOLS:
+        return word
+    answers = (name for name, tool in BUILTIN_TOOLS.items() if word in tool.spec.aliases)
+    return next(answers, word)
+
+
 def resolve_tool(name: str, agent: Agent, policy: DeploymentPolicy) -> Tool | None:
     """Return what a name stands for now, for this agent; None where it stands for nothing."""
     tool = BUILTIN_TOOLS.get(name) or packaged_tool(agent.pk, name)

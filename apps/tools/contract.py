@@ -15,7 +15,7 @@ from apps.domain.tooling import Descriptor, Specification, ToolResult, project_s
 from apps.domain.tooling.features import Feature
 from apps.runs.claims import RunHold
 from apps.tools.credentials import Credential
-from apps.tools.features import feature_is_on
+from apps.tools.features import feature_is_on, sandbox_is_there
 
 
 def say_nothing(stream: str, output: bytes) -> None:
@@ -71,13 +71,20 @@ class Tool:
     handler: Handler
     feature: Feature | None = None
     """The switch of the deployment that it hangs on, if any."""
+    needs_sandbox: bool = False
+    """Whether it is there only while code can run confined."""
     pins: Pins = field(default_factory=Pins)
     """The arguments that the deployment sets itself."""
 
+    allowed: bool = True
+    """Whether the deployment's own rules let such a tool be called at all."""
+
     @property
     def enabled(self) -> bool:
-        """Whether the deployment's switch is on."""
-        return self.feature is None or feature_is_on(self.feature)
+        """Whether the deployment lets it be called, and what the tool runs in is there."""
+        if not self.allowed or (self.feature is not None and not feature_is_on(self.feature)):
+            return False
+        return not self.needs_sandbox or sandbox_is_there()
 
     @property
     def digest(self) -> str:

@@ -5,8 +5,17 @@ from __future__ import annotations
 from django.conf import settings
 
 from apps.domain.tooling.features import Feature
+from apps.sandbox.client import available
+
+PATIENCE = 2.0
+"""Seconds that a decision waits for the first answer of a sandbox; none by then means no."""
 
 
 def feature_is_on(feature: Feature) -> bool:
     """Say whether the deployment has left this part on; its environment decides, not its tables."""
     return feature.value not in settings.KAIZEN_FEATURES_OFF
+
+
+def sandbox_is_there() -> bool:
+    """Say whether code can run confined; the answer is remembered for a moment."""
+    return available(patience=PATIENCE).ok

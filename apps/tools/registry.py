@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apps.domain.tooling import Effect, Registry, Specification
-from apps.tools.builtin import about, agents, artifacts, staged
+from apps.tools.builtin import about, agents, artifacts, run_code, staged
 from apps.tools.contract import Handler, Tool
 
 
@@ -34,6 +34,7 @@ THE_SET: Final = MappingProxyType(
         "discard_artifact": Entry(Effect.WRITE, "A draft that nobody wants is thrown away."),
         "list_available_agents": Entry(Effect.READ, "An agent can say who else may help."),
         "invoke_agent": Entry(Effect.READ, "Another agent helps, with no right of its own."),
+        "run_code": Entry(Effect.WRITE, "Agents compute, and make what cannot be written as text."),
         "search_about": Entry(Effect.READ, "Questions about Kaizen are answered from its pages."),
     }
 )
@@ -58,15 +59,16 @@ def register_spec(spec: Specification, executor: Handler) -> None:
 
 
 def _builtin_tools() -> MappingProxyType[str, Tool]:
-    for tool in (*artifacts.TOOLS, *staged.TOOLS, *agents.TOOLS, *about.TOOLS):
+    tools = (
+        *artifacts.TOOLS, *staged.TOOLS, *agents.TOOLS, *about.TOOLS, *run_code.TOOLS,
+    )  # fmt: skip
+    for tool in tools:
         register_spec(tool.spec, tool.handler)
     registered = _REGISTRY.snapshot()
     missing = AGENT_LOOP_TOOL_NAMES - registered.keys()
     if missing:
         raise RuntimeError(f"The closed set names tools without adapters: {sorted(missing)}.")
-    return MappingProxyType(
-        {name: Tool(entry.spec, entry.executor) for name, entry in registered.items()}
-    )
+    return MappingProxyType({tool.spec.name: tool for tool in tools})
 
 
 BUILTIN_TOOLS: Final = _builtin_tools()

@@ -16,6 +16,7 @@ from apps.rooms.streams import StreamWriter
 from apps.runs.bodies import projection_of
 from apps.runs.models import Call, Run
 from apps.runs.services import agent_card, member_card
+from apps.tools.catalog import canonical_name
 from apps.tools.contract import Tool
 from apps.turns.provider import (
     ArgumentsDelta,
@@ -190,6 +191,7 @@ class Answer:
         if not ident or any(known.proposal_id == ident for known in self._calls.values()):
             # Each result goes back under its call's id, so within a step no two are the same.
             ident = f"call-{self.step}-{index}"
+        name = canonical_name(name)
         proposed = ProposedCall(proposal_id=ident, name=storable(name)[:MAX_ID])
         tool = self._tools.get(name)
         if tool is None or tool.spec.previewed_argument is None or self._may_ask(tool):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import nh3
 from django.utils.safestring import SafeString, mark_safe
@@ -37,6 +38,9 @@ _TAGS = {
     *("table", "thead", "tbody", "tr", "th", "td"),
 }
 _IMAGES = ("data:image/png", "data:image/jpeg", "data:image/gif", "data:image/webp")
+# As an image none of these runs or loads anything, whatever it holds.
+_PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml"}
+_MAX_PICTURE = 8 * 1024 * 1024
 _LINK_SCHEMES = ("http://", "https://", "mailto:", "#")
 
 
@@ -49,6 +53,8 @@ class Shown:
     as_it_is: str | None = None
     drawing: str | None = None
     plain: str | None = None
+    derived: dict[str, Any] | None = None
+    """What was derived from a file when it was saved."""
 
 
 def show(*, kind: str, body: str) -> Shown:
@@ -64,6 +70,19 @@ def show(*, kind: str, body: str) -> Shown:
             return Shown(policy=_LINKS, inside=markdown(body))
         case Artifact.Kind.TEXT | Artifact.Kind.CODE:
             return Shown(policy=_OURS, plain=body)
+        case Artifact.Kind.FILE:
+            raise ValueError("A file has no body; it is shown with show_file.")
+
+
+def show_file(*, media_type: str, content: bytes, derived: dict[str, Any] | None) -> Shown:
+    """Decide how a file is shown: a picture as itself, anything else by what was derived of it.
+
+    Nothing is parsed here: that happened in a sandbox, before the file was saved.
+    """
+    if media_type in _PICTURES and len(content) <= _MAX_PICTURE:
+        encoded = base64.b64encode(content).decode("ascii")
+        return Shown(policy=_OURS, drawing=f"data:{media_type};base64,{encoded}")
+    return Shown(policy=_OURS, derived=derived or {"summary": "", "parts": [], "cut": False})
 
 
 def markdown(text: str) -> SafeString:

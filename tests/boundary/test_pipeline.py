@@ -13,7 +13,7 @@ from apps.artifacts.models import Artifact, ArtifactVersion
 from apps.audit.models import AuditRow
 from apps.boundary.crossing import Settled
 from apps.boundary.errors import ProposalChanged
-from apps.domain.tooling import CallState, Outcome, Reason
+from apps.domain.tooling import CallState, Outcome, Reason, ToolOk
 from apps.rooms.models import Room, RoomEvent
 from apps.rooms.services import close_room, remove_participant
 from apps.runs.bodies import projection_of
@@ -21,6 +21,7 @@ from apps.runs.claims import claim_run
 from apps.runs.errors import AlreadySettled, StaleFence
 from apps.runs.models import Call, Run
 from apps.runs.services import settle_call
+from tests.factories.effects import offer, own_tool
 from tests.factories.rooms import claimed_run, crossed, make_agent, make_room, proposed
 
 NOTE = {"title": "A note", "kind": "markdown", "body": "# Hello"}
@@ -224,3 +225,23 @@ def test_a_write_of_ours_that_raises_is_rolled_back_and_says_so(
     assert "Nothing was saved" in message
     assert "secret" not in message
     assert not Artifact.objects.exists()
+
+
+def test_a_call_by_an_alias_is_one_of_the_tools_own_name(
+    room: Room, agent: Agent, member: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, own_tool(lambda arguments, context: ToolOk({}), aliases=("mine",)))
+    run = claimed_run(room, agent, member)
+    call = crossed(run, "mine", {"n": 1}).call
+    assert (call.tool, call.outcome) == ("own", "ok")
+    assert "mine" not in run.catalog["tools"]
+
+
+def test_an_alias_leads_past_no_rule_that_holds_for_its_tool(
+    room: Room, agent: Agent, member: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(monkeypatch, own_tool(lambda arguments, context: ToolOk({}), aliases=("mine",)))
+    run = claimed_run(room, agent, member)
+    Agent.objects.filter(pk=agent.pk).update(ceiling=["docs.read"])
+    assert outcome(crossed(run, "mine", {"n": 1})) == ("refused", "permission_denied")
+    assert outcome(crossed(run, "m1ne", {}, step=2)) == ("refused", "outside_catalog")

@@ -49,7 +49,13 @@ def definition(identity: str = "app.coverage", **changes: Any) -> dict[str, Any]
 
 def manifest(*entries: Any, **changes: Any) -> dict[str, Any]:
     tools = [
-        {"definition": definition(f"app.tool{index}"), "entry": entry}
+        {
+            "definition": definition(
+                f"app.tool{index}",
+                **({"input": {"type": "object"}} if "builtin" in entry else {}),
+            ),
+            "entry": entry,
+        }
         for index, entry in enumerate(entries or (COMMAND,))
     ]
     return {

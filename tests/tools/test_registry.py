@@ -22,7 +22,7 @@ from apps.tools.registry import (
 from tests.domain.test_tooling import READ, WRITES, make
 
 # The trip-wire. Whoever changes it widens or narrows what every agent may be offered.
-CARDINALITY = 10
+CARDINALITY = 11
 
 # Every kind as it was decided, also of tools that do not exist yet.
 DECIDED = {
@@ -45,6 +45,8 @@ APPS = Path(settings.BASE_DIR) / "apps"
 BUILTIN = APPS / "tools" / "builtin"
 # Where a specification is made of what an administrator admitted, never of our own tools.
 OF_PACKAGES = {APPS / "domain" / "packagetools.py"}
+# What an agent runs is carried out by a worker, apart from everything of ours.
+IN_THE_SANDBOX = {"run_code"}
 
 
 def declarations() -> Iterator[tuple[Path, str | None]]:
@@ -112,9 +114,11 @@ def test_whatever_outlives_the_turn_is_a_write(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(AGENT_LOOP_TOOL_NAMES))
 def test_our_own_tools_commit_with_their_settlement_and_ask_nobody(name: str) -> None:
     spec = BUILTIN_TOOLS[name].spec
-    assert spec.guard is Guard.MEMBER_STORE
-    assert spec.effect_domain is EffectDomain.OURS
-    assert not spec.later
+    # What runs apart hands back what it would keep, and that commits with its settlement as well.
+    confined = name in IN_THE_SANDBOX
+    assert spec.guard is (Guard.ISOLATED if confined else Guard.MEMBER_STORE)
+    assert spec.effect_domain is (EffectDomain.CHECKPOINTED if confined else EffectDomain.OURS)
+    assert spec.later is BUILTIN_TOOLS[name].needs_sandbox is confined
     assert declared_mode(spec) is not ApprovalMode.ASK_EVERY_TIME
 
 

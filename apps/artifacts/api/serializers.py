@@ -5,7 +5,7 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from apps.accounts.api.serializers import PersonSerializer
-from apps.artifacts.models import Artifact
+from apps.artifacts.models import Artifact, ArtifactVersion
 from apps.artifacts.selectors import body_of
 from apps.core.api.serializers import StrictSerializer
 
@@ -36,8 +36,9 @@ class ArtifactVersionSerializer(serializers.Serializer):
     number = serializers.IntegerField()
     title = serializers.CharField()
     digest = serializers.CharField(source="blob_id")
-    size = serializers.IntegerField(help_text="In bytes of UTF-8.")
-    characters = serializers.IntegerField()
+    size = serializers.IntegerField(help_text="In bytes, of UTF-8 where it is text.")
+    characters = serializers.IntegerField(help_text="0 for a file.")
+    media_type = serializers.CharField(help_text="What the bytes of a file are.")
     author = PersonSerializer()
     agent_name = serializers.CharField()
     run = serializers.UUIDField(source="run_id", allow_null=True)
@@ -53,6 +54,6 @@ class ArtifactVersionDetailSerializer(ArtifactVersionSerializer):
     language = serializers.CharField(source="artifact.language")
     body = serializers.SerializerMethodField()
 
-    def get_body(self, version: object) -> str:
-        """Return the whole text."""
-        return body_of(version)  # type: ignore[arg-type]
+    def get_body(self, version: ArtifactVersion) -> str | None:
+        """Return the whole text; a file has none, and is downloaded."""
+        return None if version.artifact.kind == Artifact.Kind.FILE else body_of(version)

@@ -6,7 +6,7 @@ from typing import Any
 
 from apps.artifacts import drafts, selectors, services
 from apps.artifacts.errors import DraftTaken, StaleVersion
-from apps.artifacts.models import Artifact, ArtifactVersion, Draft
+from apps.artifacts.models import WRITABLE_KINDS, ArtifactVersion, Draft
 from apps.artifacts.services import MAX_BODY, Provenance
 from apps.core.errors import Invalid, NotFound
 from apps.domain.tooling import (
@@ -92,6 +92,8 @@ def read_artifact(arguments: dict[str, Any], context: CallContext) -> ToolOk | T
         if draft is not None:
             return _draft_page(draft, int(arguments.get("first_line", 1)))
         return ToolFailure(Reason.NOT_FOUND, str(refusal))
+    except Invalid as refusal:
+        return ToolFailure(Reason.INVALID_ARGUMENTS, str(refusal))
     artifact = page.version.artifact
     return ToolOk(
         {
@@ -174,7 +176,7 @@ TOOLS = (
                 "type": "object",
                 "properties": {
                     "title": _TITLE,
-                    "kind": {"type": "string", "enum": list(Artifact.Kind.values)},
+                    "kind": {"type": "string", "enum": list(WRITABLE_KINDS)},
                     "language": {
                         "type": "string",
                         "maxLength": 40,

@@ -7,7 +7,7 @@ from typing import Any
 from apps.artifacts import drafts
 from apps.artifacts.drafts import MAX_PIECE, Cursor
 from apps.artifacts.errors import DraftTaken, StaleCursor
-from apps.artifacts.models import Artifact
+from apps.artifacts.models import WRITABLE_KINDS
 from apps.core.errors import Invalid, NotFound
 from apps.domain.tooling import (
     Capability,
@@ -137,7 +137,7 @@ TOOLS = (
                 "type": "object",
                 "properties": {
                     "title": {"type": "string", "minLength": 1, "maxLength": 200},
-                    "kind": {"type": "string", "enum": list(Artifact.Kind.values)},
+                    "kind": {"type": "string", "enum": list(WRITABLE_KINDS)},
                     "language": {
                         "type": "string",
                         "maxLength": 40,

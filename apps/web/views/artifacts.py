@@ -13,9 +13,9 @@ from django.views.decorators.http import require_safe
 
 from apps.accounts.models import User
 from apps.artifacts.models import Artifact, ArtifactVersion
-from apps.artifacts.selectors import body_of, visible_version
+from apps.artifacts.selectors import body_of, content_of, preview_of, visible_version
 from apps.web.doors import member_page
-from apps.web.rendering import show
+from apps.web.rendering import Shown, show, show_file
 
 _ENDINGS = {
     Artifact.Kind.MARKDOWN: "md",
@@ -38,7 +38,7 @@ def preview(
 ) -> HttpResponseBase:
     """Show one version in a page of its own that may run nothing and reach nothing."""
     version = visible_version(artifact_id=artifact_id, number=number, user=member)
-    shown = show(kind=version.artifact.kind, body=body_of(version))
+    shown = _shown(version)
     if shown.as_it_is is not None:
         response = HttpResponse(shown.as_it_is, content_type="text/html; charset=utf-8")
     else:
@@ -62,10 +62,18 @@ def download(
 ) -> HttpResponseBase:
     """Hand out one version as a file; no browser shows it in place."""
     version = visible_version(artifact_id=artifact_id, number=number, user=member)
-    response = HttpResponse(body_of(version), content_type="application/octet-stream")
+    response = HttpResponse(content_of(version), content_type="application/octet-stream")
     name = content_disposition_header(as_attachment=True, filename=_file_name(version))
     response.headers["Content-Disposition"] = name or "attachment"
     return _contained(response, policy="sandbox; default-src 'none'")
+
+
+def _shown(version: ArtifactVersion) -> Shown:
+    if version.artifact.kind != Artifact.Kind.FILE:
+        return show(kind=version.artifact.kind, body=body_of(version))
+    return show_file(
+        media_type=version.media_type, content=content_of(version), derived=preview_of(version)
+    )
 
 
 def _contained(response: HttpResponse, *, policy: str) -> HttpResponse:
@@ -81,6 +89,8 @@ def _contained(response: HttpResponse, *, policy: str) -> HttpResponse:
 
 def _file_name(version: ArtifactVersion) -> str:
     artifact = version.artifact
+    if artifact.kind == Artifact.Kind.FILE:
+        return artifact.file_name.rpartition("/")[2]
     kind = Artifact.Kind(artifact.kind)
     ending = _ENDINGS.get(kind) or _LANGUAGES.get(artifact.language.lower(), "txt")
     stem = "".join(c if c.isalnum() or c in " -_." else "-" for c in version.title)

@@ -8,6 +8,7 @@ import { RoomLink, Store } from "./link.js";
 import { People } from "./people.js";
 import { initial, reduce } from "./store.js";
 import { Timeline } from "./timeline.js";
+import { Workspace } from "./workspace.js";
 
 const find = (name) => document.querySelector(`[data-${name}]`);
 const page = embedded("room-page");
@@ -50,6 +51,7 @@ const timeline = new Timeline({
   },
 });
 const people = new People({ head: find("faces"), count: find("faces-count"), dialog: find("people"), closeDialog: find("close-room"), store });
+const workspace = new Workspace({ dialog: find("workspace"), confirm: find("delete-workspace"), store });
 const form = find("compose");
 const compose = new Compose({ form, store, timeline });
 const link = new RoomLink({ roomId: page.room.id, store });
@@ -149,6 +151,7 @@ document.addEventListener("keydown", (event) => {
 for (const button of document.querySelectorAll("[data-show-people]")) {
   button.addEventListener("click", () => people.show({ inviting: button.hasAttribute("data-inviting") }));
 }
+find("show-workspace").addEventListener("click", () => workspace.show());
 
 store.paint();
 link.open();

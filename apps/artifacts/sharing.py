@@ -1,0 +1,171 @@
+"""Which files of its room was a turn given, and are they still what they were?
+
+A turn is given what lay finished in its room when it began: each artifact in the version that was
+the newest then. Where somebody else has changed one of them since, the turn no longer works with
+what was admitted, and nothing is handed out. What the turn itself made is no change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.models import F, OuterRef, Q, Subquery
+
+from apps.accounts.models import User
+from apps.artifacts.errors import FileChanged
+from apps.artifacts.models import Artifact, ArtifactVersion
+from apps.audit.services import record
+from apps.core.blobs import get_blobs
+from apps.runs.models import Run
+from apps.sandbox.coding import sharing
+
+_ENDINGS: Final = {
+    Artifact.Kind.MARKDOWN: ("md", "text/markdown"),
+    Artifact.Kind.HTML: ("html", "text/html"),
+    Artifact.Kind.SVG: ("svg", "image/svg+xml"),
+    Artifact.Kind.TEXT: ("txt", "text/plain"),
+    Artifact.Kind.CODE: ("txt", "text/plain"),
+}
+_LANGUAGES: Final = {
+    "python": "py", "javascript": "js", "typescript": "ts", "json": "json", "yaml": "yaml",
+    "css": "css", "sql": "sql", "bash": "sh", "shell": "sh", "rust": "rs", "go": "go",
+    "java": "java", "c": "c", "toml": "toml", "csv": "csv",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One file that a turn was given, and the name under which it is handed out."""
+
+    version: ArtifactVersion
+    filename: str
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What a program finds beside it: the sealed list, the files, and how many had no room."""
+
+    sealed: sharing.Sealed | None
+    files: tuple[tuple[str, bytes], ...] = ()
+    left_out: int = 0
+
+
+def share_files(*, run_id: Any, call_id: Any, member: User) -> Shared:
+    """Seal what a run was given for one of its calls, check every byte, and write it down.
+
+    Raises FileChanged where somebody else has changed one of the files since, and BadSeal where the
+    stored bytes are not the ones that were admitted.
+    """
+    given, left_out = files_given(
+        run_id=run_id, member=member, max_files=sharing.MAX_FILES, max_bytes=sharing.MAX_BYTES
+    )
+    if not given:
+        return Shared(None, left_out=left_out)
+    entries = [_entry(one) for one in given]
+    sealed = sharing.seal(call_id, entries)
+    files = sharing.opened(sealed, get_blobs(one.version.blob_id for one in given))
+    record(
+        actor=member,
+        action="code.files_shared",
+        subject=f"call:{call_id}",
+        digest=f"sha256:{sealed.seal}",
+        detail={"files": [[one.id, one.version, one.digest] for one in entries]},
+    )
+    return Shared(sealed, files, left_out)
+
+
+def _entry(given: Given) -> sharing.Entry:
+    version = given.version
+    return sharing.Entry(
+        path=sharing.place_of(given.filename),
+        id=str(version.artifact_id),
+        kind=str(version.artifact.kind),
+        version=version.number,
+        digest=version.blob_id,
+        filename=given.filename,
+        media_type=given.media_type,
+        size=version.size,
+    )
+
+
+def files_given(
+    *, run_id: Any, member: User, max_files: int, max_bytes: int
+) -> tuple[tuple[Given, ...], int]:
+    """Return what a run was given of its room, the latest first, and how many had no room."""
+    run = Run.objects.only("pk", "room_id", "created_at").get(pk=run_id)
+    ours = Q(run_id=run.pk) | Q(run_id__in=Run.objects.filter(parent=run.pk).values("pk"))
+    readable = Artifact.objects.visible_to(member).filter(room_id=run.room_id)
+    _refuse_changes(run, ours, readable)
+    newest = ArtifactVersion.objects.filter(
+        Q(created_at__lte=run.created_at) | ours, artifact=OuterRef("artifact")
+    ).order_by("-number")
+    rows = (
+        ArtifactVersion.objects.filter(artifact__in=readable)
+        .filter(number=Subquery(newest.values("number")[:1]))
+        .select_related("artifact")
+        .defer("artifact__updated_at")
+        .order_by("-created_at", "pk")
+    )
+    kept: list[ArtifactVersion] = []
+    size, left_out = 0, 0
+    for row in rows.iterator(chunk_size=200):
+        if len(kept) < max_files and size + row.size <= max_bytes:
+            kept.append(row)
+            size += row.size
+        else:
+            left_out += 1
+    return _named(kept), left_out
+
+
+def _refuse_changes(run: Run, ours: Q, readable: Any) -> None:
+    """Refuse where another run than this one has added a version to what was there before."""
+    before = ArtifactVersion.objects.filter(
+        artifact=OuterRef("artifact"), number__lt=OuterRef("number"), created_at__lte=run.created_at
+    )
+    changed = (
+        ArtifactVersion.objects.filter(artifact__in=readable, created_at__gt=run.created_at)
+        .exclude(ours & Q(run_id__isnull=False))
+        .annotate(admitted=Subquery(before.order_by("-number").values("number")[:1]))
+        .filter(admitted__isnull=False)
+        .annotate(name=F("artifact__title"))
+        .order_by("created_at")
+        .first()
+    )
+    if changed is not None:
+        raise FileChanged(
+            f"“{changed.name}” was changed by somebody else since this turn began (it was admitted"
+            f" at version {changed.admitted} and is at {changed.number}). Nothing was run: say so,"
+            " and work with it in the next turn."
+        )
+
+
+def _named(versions: Sequence[ArtifactVersion]) -> tuple[Given, ...]:
+    """Give each version a file name of its own; the oldest keeps the plain one."""
+    taken: set[str] = set()
+    named: dict[Any, Given] = {}
+    for version in sorted(versions, key=lambda one: (one.artifact.created_at, str(one.pk))):
+        name, media = _file_of(version)
+        if name.casefold() in taken:
+            name = f"{str(version.artifact_id)[:8]}-{name}"
+        taken.add(name.casefold())
+        named[version.pk] = Given(version, name, media)
+    return tuple(named[version.pk] for version in versions)
+
+
+def _file_of(version: ArtifactVersion) -> tuple[str, str]:
+    artifact = version.artifact
+    if artifact.kind == Artifact.Kind.FILE:
+        return _safe(artifact.file_name.rpartition("/")[2]), version.media_type
+    ending, media = _ENDINGS[Artifact.Kind(artifact.kind)]
+    ending = _LANGUAGES.get(artifact.language.lower(), ending)
+    stem = _safe(version.title)
+    return stem if stem.lower().endswith(f".{ending}") else f"{stem}.{ending}", media
+
+
+def _safe(name: str) -> str:
+    """Return a name that any shell and any system takes."""
+    kept = "".join(one if one.isalnum() or one in "-_." else "-" for one in name)
+    return kept.strip(".-")[-80:] or "file"

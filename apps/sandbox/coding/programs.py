@@ -1,0 +1,77 @@
+"""What is started for a program that an agent wrote, in which language, and within which limits?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from apps.domain.paths import BadPath, check_tree
+from apps.sandbox.spec import Limits
+
+MAX_CODE: Final = 100_000
+"""Characters of one program."""
+MAX_TARGETS: Final = 16
+MAX_TARGET: Final = 200
+"""Characters of a file's name, its folders included."""
+
+LIMITS: Final = Limits(
+    wall_ms=110_000,
+    cpu_ms=100_000,
+    memory_mb=1024,
+    workspace_mb=192,
+    tmp_mb=128,
+    max_files=10_000,
+    stdout_keep_kib=64,
+    stderr_keep_kib=64,
+)
+# Libraries that draw need a place for what they remember, and no screen.
+SURROUNDINGS: Final = (("MPLBACKEND", "Agg"), ("MPLCONFIGDIR", "/tmp/matplotlib"))  # noqa: S108
+
+_LAUNCHER: Final = Path(__file__).parents[1] / "harness" / "run_program.py"
+
+
+class Language(StrEnum):
+    """What a program is written in."""
+
+    PYTHON = "python"
+    NODE = "node"
+    BASH = "bash"
+
+
+class BadTarget(ValueError):
+    """The names of the files to come cannot stand; the sentence says which and why."""
+
+
+Started = tuple[tuple[str, ...], tuple[tuple[str, bytes], ...], bytes]
+"""What to start, the files beside it, and its standard input."""
+
+
+def command(language: Language, code: str) -> Started:
+    """Return how a program is started. Everything starts in the workspace."""
+    written = code.encode("utf-8", "surrogatepass")
+    match language:
+        case Language.PYTHON:
+            launcher = ("run_program.py", _LAUNCHER.read_bytes())
+            argv = ("python", "-I", "-u", "-B", "/kaizen/run_program.py")
+            return argv, (launcher, ("program.py", written)), b""
+        case Language.NODE:
+            # Read from its input, a program finds its modules beside it in the workspace.
+            return ("node", "-"), (), written
+        case Language.BASH:
+            return ("bash", "/kaizen/program.sh"), (("program.sh", written),), b""
+
+
+def check_targets(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the files to come, or refuse them with BadTarget."""
+    long = [name for name in names if len(name) > MAX_TARGET]
+    if len(names) > MAX_TARGETS or long:
+        raise BadTarget(
+            f"artifact_targets holds at most {MAX_TARGETS} names of at most {MAX_TARGET}"
+            " characters."
+        )
+    try:
+        return tuple(check_tree(names, max_files=MAX_TARGETS))
+    except BadPath as problem:
+        raise BadTarget(f"artifact_targets: {problem}") from problem
