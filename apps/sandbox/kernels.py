@@ -12,6 +12,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +44,8 @@ from apps.sandboxd.workfiles import Known
 IDLE_SECONDS: Final = 15 * 60
 TOTAL_SECONDS: Final = 2 * 3600
 TERMS: Final = Terms(idle_ms=IDLE_SECONDS * 1000, total_ms=TOTAL_SECONDS * 1000)
+SILENCE_SECONDS: Final = 30
+"""So long may a node leave its calls unanswered before its kernels are taken for lost."""
 LIFE_CPU_MS: Final = 600_000
 """CPU time that a kernel may use in its whole life."""
 MAX_SAID: Final = 1024 * 1024
@@ -133,7 +136,7 @@ def run_cell(
     if answered.kernel_ended:
         used.delete()
     else:
-        used.update(used_at=Now())
+        used.update(used_at=Now(), asked_at=None)
     notes = [note, _ENDED if answered.kernel_ended else ""]
     return replace(_judge(answered), notes=tuple(one for one in notes if one))
 
@@ -151,7 +154,7 @@ def _start(
         workspace=(),
         keep_workspace=False,
         outputs=(),
-        limits=_of_a_life(base.limits),
+        limits=_of_a_life(language, base.limits),
     )
     connection.close()
     place = _place(lease.workspace, language)
@@ -167,6 +170,7 @@ def _start(
             "node": this_node(),
             "generation": opened.generation,
             "surroundings": surroundings,
+            "asked_at": None,
             "started_at": Now(),
             "used_at": Now(),
         },
@@ -183,12 +187,19 @@ def stop_kernel(*, workspace: Workspace, language: str, path: Path | None = None
     return closed.was_there
 
 
-def node_of(*, owner: User, room_id: Any, language: str) -> str:
-    """Name the node where the member's kernel in a room lives, or nothing where there is none."""
-    rows = Kernel.objects.filter(
+def home_of(*, owner: User, room_id: Any, language: str) -> str:
+    """Name the other node where the member's kernel in a room lives, or nothing to stay here.
+
+    A node that was asked in vain for a while is taken for lost: then the call stays here, and its
+    kernel is started afresh.
+    """
+    kernels = Kernel.objects.filter(
         workspace__owner=owner, workspace__room_id=room_id, language=language
     )
-    return rows.values_list("node", flat=True).first() or ""
+    elsewhere = kernels.exclude(node=this_node())
+    elsewhere.filter(asked_at=None).update(asked_at=Now())
+    waits = elsewhere.filter(asked_at__gte=Now() - timedelta(seconds=SILENCE_SECONDS))
+    return waits.values_list("node", flat=True).first() or ""
 
 
 def _place(workspace: Workspace, language: str) -> Place:
@@ -196,8 +207,10 @@ def _place(workspace: Workspace, language: str) -> Place:
     return {"key": f"kernel.{workspace.pk}.{language}", "owner": f"member.{workspace.owner_id}"}
 
 
-def _of_a_life(limits: Limits) -> Limits:
-    return replace(limits, cpu_ms=max(limits.cpu_ms, LIFE_CPU_MS))
+def _of_a_life(language: str, limits: Limits) -> Limits:
+    # Node's loader of modules fails with as few descriptors as suffice for Python.
+    files = max(limits.open_files, 2_048) if language == "node" else limits.open_files
+    return replace(limits, cpu_ms=max(limits.cpu_ms, LIFE_CPU_MS), open_files=files)
 
 
 def _surroundings(language: str, base: SandboxSpec) -> str:
@@ -208,7 +221,7 @@ def _surroundings(language: str, base: SandboxSpec) -> str:
         "runtimes": sorted(base.runtimes),
         "dependencies": base.dependencies,
         "network": repr(base.network),
-        "files": [[name, hashlib.sha256(body).hexdigest()] for name, body in base.files],
+        "shared": [[name, hashlib.sha256(body).hexdigest()] for name, body in base.shared],
     }
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 

@@ -144,6 +144,8 @@ class Kernel(models.Model):
     node = models.CharField(max_length=120)
     generation = models.CharField(max_length=64)
     surroundings = models.CharField(max_length=64)
+    # Since when its node has been asked for it in vain; empty once it answers.
+    asked_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(db_default=Now())
     used_at = models.DateTimeField(db_default=Now())
 

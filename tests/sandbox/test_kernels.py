@@ -13,7 +13,7 @@ from apps.core.deadlines import Deadline
 from apps.rooms.models import Room
 from apps.rooms.services import invite
 from apps.sandbox.contents import contents, take_back
-from apps.sandbox.kernels import CellResult, node_of, run_cell, stop_kernel
+from apps.sandbox.kernels import CellResult, home_of, run_cell, stop_kernel
 from apps.sandbox.leases import Lease, acquire, release, this_node
 from apps.sandbox.models import Kernel
 from apps.sandbox.spec import Limits, SandboxSpec, WorkChanges, WorkFile
@@ -78,7 +78,8 @@ def test_a_kernel_goes_on_where_the_last_call_left_it(cell: Any, member: User, r
     assert (first.result.reason, first.value, first.notes) == ("ok", "11", ())
     second = cell("x + 1")
     assert (second.value, second.notes) == ("42", ())
-    assert node_of(owner=member, room_id=room.pk, language="python") == this_node()
+    assert Kernel.objects.get().node == this_node()
+    assert home_of(owner=member, room_id=room.pk, language="python") == ""
     lease = taken(member, room)
     assert contents(lease.workspace) == (WorkFile("made.txt", b"by a kernel"),)
     # What another call did to the files is there for the next cell.
