@@ -54,7 +54,7 @@ _HARNESS: Final = Path(__file__).with_name("harness")
 # What is started for each language, and which file beside it carries out its cells.
 _LOOPS: Final = {
     "python": (("python", "-I", "-B"), "kernel_python.py"),
-    "node": (("node",), "kernel_node.mjs"),
+    "node": (("node", "--disable-warning=ExperimentalWarning"), "kernel_node.mjs"),
 }
 LANGUAGES: Final = tuple(_LOOPS)
 
@@ -154,6 +154,7 @@ def _start(
         workspace=(),
         keep_workspace=False,
         outputs=(),
+        runtimes=_runtimes(language, base),
         limits=_of_a_life(language, base.limits),
     )
     connection.close()
@@ -207,10 +208,20 @@ def _place(workspace: Workspace, language: str) -> Place:
     return {"key": f"kernel.{workspace.pk}.{language}", "owner": f"member.{workspace.owner_id}"}
 
 
+def _runtimes(language: str, base: SandboxSpec) -> tuple[str, ...]:
+    own = ("node",) if language == "node" else ()
+    return tuple(dict.fromkeys((*base.runtimes, *own)))
+
+
 def _of_a_life(language: str, limits: Limits) -> Limits:
     # Node's loader of modules fails with as few descriptors as suffice for Python.
-    files = max(limits.open_files, 2_048) if language == "node" else limits.open_files
-    return replace(limits, cpu_ms=max(limits.cpu_ms, LIFE_CPU_MS), open_files=files)
+    least = Limits.for_node() if language == "node" else Limits()
+    return replace(
+        limits,
+        cpu_ms=max(limits.cpu_ms, LIFE_CPU_MS),
+        open_files=max(limits.open_files, least.open_files),
+        memory_mb=max(limits.memory_mb, least.memory_mb),
+    )
 
 
 def _surroundings(language: str, base: SandboxSpec) -> str:
@@ -218,7 +229,7 @@ def _surroundings(language: str, base: SandboxSpec) -> str:
     said = {
         "language": language,
         "env": sorted(base.env),
-        "runtimes": sorted(base.runtimes),
+        "runtimes": sorted(_runtimes(language, base)),
         "dependencies": base.dependencies,
         "network": repr(base.network),
         "shared": [[name, hashlib.sha256(body).hexdigest()] for name, body in base.shared],

@@ -140,3 +140,9 @@ def test_a_call_whose_kernel_lives_elsewhere_waits_for_that_machine_until_it_is_
     assert (call.outcome, value["value"]) == ("ok", "False")
     assert "another machine" in value["kernel"][0]
     assert SILENCE_SECONDS < 60
+
+
+def test_a_cell_of_node_keeps_its_state_and_awaits_tools(run: Run) -> None:
+    first = Cell(run, "state.n = 1; return (await tools.available()).length > 0", language="node")
+    assert (first.call.outcome, first.value["value"]) == ("ok", "true")
+    assert Cell(run, "return state.n + 1", language="node").value["value"] == "2"
