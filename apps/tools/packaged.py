@@ -34,6 +34,7 @@ from apps.grants.selectors import granted_package_tools
 from apps.packages.errors import TreeMismatch
 from apps.packages.models import PackageTool, PackageVersion
 from apps.packages.selectors import load_tree
+from apps.sandbox.boundtools import Binding, call_bound_tool
 from apps.sandbox.client import Limits
 from apps.sandbox.commands import Bench, call_command_tool
 from apps.sandbox.dependencies import install
@@ -134,6 +135,7 @@ def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
             arguments,
             deadline_s=min(context.deadline.remaining, settings.PKG_RUNNER_TIMEOUT_SECONDS),
             cancelled=context.cancelled,
+            run_id=context.run_id,
         )
         return _result(reply, tool)
 
@@ -150,11 +152,12 @@ def call_packaged(
     cancelled: Callable[[], bool] | None = None,
     path: Path | None = None,
     files: Files | None = None,
+    run_id: uuid.UUID | None = None,
 ) -> ToolReply:
     """Carry out one call of a declared tool on its package's files, by the kind of its entry.
 
     `path` is the socket of another supervisor than the deployment's; `files` are looked at by file
-    tools instead of the tree.
+    tools instead of the tree. A session lives as long as the run that is named.
     """
     match tool.entry:
         case PythonEntry():
@@ -168,16 +171,21 @@ def call_packaged(
                 cancelled=cancelled,
                 path=path,
             )
-        case CommandEntry(session=session) if session:
-            return _not_here("sessions of programs")
         case CommandEntry() | FileEntry() as entry:
             scope = manifest.artifact(tool.artifact)
             if scope is None:
                 raise LookupError(f"{manifest.ref} has no artifact {tool.artifact}.")
-            bench = Bench(tree, scope, limits_of(tool.limits), deadline_s, cancelled, path)
+            limits, name = limits_of(tool.limits), tool.published
+            bench = Bench(tree, scope, limits, deadline_s, cancelled, path, name)
             if isinstance(entry, FileEntry):
                 return call_declared_file_tool(entry, arguments, manifest, bench, files)
-            return call_command_tool(entry, arguments, bench)
+            if not entry.session:
+                return call_command_tool(entry, arguments, bench)
+            session = manifest.session(entry.session)
+            if session is None or run_id is None:
+                said = "A tool of a session is called within a run, so nothing was started."
+                return ToolReply(ReplyKind.BAD_REQUEST, message=said)
+            return call_bound_tool(entry, arguments, bench, Binding(session, run_id, manifest.ref))
         case NodeEntry() | PiEntry():
             return _call_node(tool, tree, arguments, deadline_s, cancelled, path)
         case HttpEntry():
@@ -244,7 +252,7 @@ def node_limits_of(asked: dict[str, int] | None) -> Limits:
 
 
 def _result(reply: ToolReply, tool: Declared) -> ToolOk | ToolFailure:
-    provenance = _provenance(reply, tool.published)
+    provenance = _provenance(reply)
     if reply.kind is ReplyKind.VALUE:
         # Only a result that was read block by block has images that are known to be some.
         blocks = isinstance(tool.entry, CommandEntry | FileEntry | PiEntry)
@@ -256,11 +264,11 @@ def _result(reply: ToolReply, tool: Declared) -> ToolOk | ToolFailure:
     )
 
 
-def _provenance(reply: ToolReply, published: str) -> dict[str, Any]:
+def _provenance(reply: ToolReply) -> dict[str, Any]:
     """Return what is kept of how a call was run: what it stood on, and what it was not given."""
     kept: dict[str, Any] = {}
     if reply.pins:
-        kept["executionPaths"] = {published: dict(reply.pins)}
+        kept["executionPaths"] = {name: dict(pins) for name, pins in reply.pins.items()}
     if reply.clamped:
         kept["clamped"] = [
             {"limit": one.name, "asked": one.asked, "given": one.given} for one in reply.clamped

@@ -57,7 +57,7 @@ def call(
         "README.md": b"# App\n",
     }
     entry = CommandEntry(protocol, Program(command, args, pins), timeout_ms=timeout_ms)
-    bench = Bench(tree, scope, Limits(), deadline_s, path=daemon.socket)
+    bench = Bench(tree, scope, Limits(), deadline_s, path=daemon.socket, published="cover_app")
     return call_command_tool(entry, arguments or {}, bench)
 
 
@@ -118,7 +118,7 @@ def test_a_program_reads_its_whole_call_from_one_object(daemon: Daemon) -> None:
         "alien": [],
         "rest": "",
     }
-    assert set(reply.pins) == {"tools"}
+    assert {name: set(pins) for name, pins in reply.pins.items()} == {"cover_app": {"tools"}}
 
 
 def test_a_program_of_a_file_works_in_its_folder(daemon: Daemon) -> None:
