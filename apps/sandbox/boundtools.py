@@ -19,8 +19,7 @@ from apps.sandbox.commands import (
     program_word,
     runtimes_for,
 )
-from apps.sandbox.errors import SessionOver
-from apps.sandbox.runner import ReplyKind, ToolReply
+from apps.sandbox.runner import ToolReply
 from apps.sandbox.sessions import Command, SessionPlan, call_in_session
 from apps.sandbox.spec import Limits, SandboxResult, SandboxSpec
 from apps.sandboxd.limits import CEILINGS
@@ -50,11 +49,7 @@ def call_bound_tool(
             path=bench.path,
         )
 
-    try:
-        return call_command_tool(entry, arguments, bench, binding.declaration, start)
-    except SessionOver as over:
-        said = f"The tool session {binding.declaration.name} ended. {over.message}"
-        return ToolReply(ReplyKind.STATED, message=said)
+    return call_command_tool(entry, arguments, bench, binding.declaration, start)
 
 
 def _plan(entry: CommandEntry, binding: Binding, bench: Bench) -> SessionPlan:
