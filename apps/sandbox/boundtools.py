@@ -63,6 +63,7 @@ def _plan(entry: CommandEntry, binding: Binding, bench: Bench) -> SessionPlan:
             argv=(),
             files=tuple(bench.tree.items()),
             limits=_life(bench),
+            network=bench.network,
             runtimes=runtimes_for(declared.start, declared.stop, entry.program),
         ),
         variables=(SESSION_VARIABLE,),

@@ -20,6 +20,7 @@ from apps.domain.commandio.plain import BadArguments, clean_output, plain_argv
 from apps.domain.commandio.references import filled_reference
 from apps.domain.commandio.requests import Places, Request
 from apps.domain.commandio.results import MAX_STREAM_BYTES, BadResult, CommandResult, parse_result
+from apps.domain.egress import NO_NETWORK, Network
 from apps.domain.entries import CommandEntry, Program, Protocol
 from apps.domain.scoping import Artifact, ArtifactKind
 from apps.domain.sessions import HumanTool, SessionDeclaration
@@ -55,6 +56,7 @@ class Bench:
     path: Path | None = None
     # The name under which the tool is recorded.
     published: str = ""
+    network: Network = NO_NETWORK
 
 
 Started = Callable[[Program, Sequence[str], bytes, Bench], SandboxResult]
@@ -135,6 +137,7 @@ def run_program(
         stdin=stdin,
         limits=limits_for(bench),
         correlation_id=current_correlation_id(),
+        network=bench.network,
         keep_workspace=True,
         runtimes=runtimes_for(program),
     )
@@ -199,7 +202,13 @@ def _judge_run(
     except SandboxUnavailable as away:
         return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
     reply = _judged(entry.protocol, result)
-    return replace(reply, exit_code=result.exit_code, stats=result.stats, clamped=result.clamped)
+    return replace(
+        reply,
+        exit_code=result.exit_code,
+        stats=result.stats,
+        clamped=result.clamped,
+        crossings=result.crossings,
+    )
 
 
 def _judged(protocol: Protocol, result: SandboxResult) -> ToolReply:

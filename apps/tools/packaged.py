@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from django.db import connection
 
 from apps.core.correlation import current_correlation_id
 from apps.domain.commandio.results import without_pixels
+from apps.domain.egress import Crossing
 from apps.domain.entries import (
     CommandEntry,
     FileEntry,
@@ -43,7 +44,11 @@ from apps.sandbox.node import call_node_tool
 from apps.sandbox.pi import call_pi_tool
 from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
 from apps.tools.contract import CallContext, Handler, Tool
+from apps.tools.declared import call_request, network_allowed
 from apps.tools.filetools import call_declared_file_tool
+
+MAX_TOLD = 40
+"""Destinations that the audit trail tells of one call."""
 
 log = structlog.get_logger(__name__)
 
@@ -86,11 +91,17 @@ def as_tool(row: PackageTool) -> Tool | None:
     """
     admitted = _Admitted(row.version_id, row.version)
     try:
+        network = _declared(admitted, row.name).network
         spec = _specification(admitted, row.name)
     except (BadManifest, BadSpecification, LookupError) as broken:
         log.error("package_tool_unreadable", tool=row.name, error=str(broken)[:200])
         return None
-    return Tool(spec=spec, handler=_handler(row, admitted), feature=Feature.PACKAGES)
+    return Tool(
+        spec=spec,
+        handler=_handler(row, admitted),
+        feature=Feature.PACKAGES,
+        allowed=network_allowed(network),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +132,15 @@ def _manifest(admitted: _Admitted) -> Manifest:
 
 def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
     def call(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
+        tool = _declared(admitted, row.name)
+        if isinstance(tool.entry, HttpEntry):
+            return call_request(tool, arguments, context)
         try:
             tree = load_tree(row.version)
         except TreeMismatch as changed:
             return ToolFailure(Reason.DEPENDENCY_UNAVAILABLE, str(changed))
         # The child may take its whole time: no connection is held while it runs.
         connection.close()
-        tool = _declared(admitted, row.name)
         reply = call_packaged(
             tool,
             _manifest(admitted),
@@ -170,13 +183,16 @@ def call_packaged(
                 correlation=current_correlation_id(),
                 cancelled=cancelled,
                 path=path,
+                network=tool.network,
             )
         case CommandEntry() | FileEntry() as entry:
             scope = manifest.artifact(tool.artifact)
             if scope is None:
                 raise LookupError(f"{manifest.ref} has no artifact {tool.artifact}.")
-            limits, name = limits_of(tool.limits), tool.published
-            bench = Bench(tree, scope, limits, deadline_s, cancelled, path, name)
+            bench = Bench(
+                tree, scope, limits_of(tool.limits), deadline_s, cancelled, path,
+                published=tool.published, network=tool.network,
+            )  # fmt: skip
             if isinstance(entry, FileEntry):
                 return call_declared_file_tool(entry, arguments, manifest, bench, files)
             if not entry.session:
@@ -222,13 +238,14 @@ def _call_node(
         return call_pi_tool(
             tree=files, entry=tool.entry, parameters=tool.definition["input"],
             arguments=arguments, dependencies=installed, limits=limits, deadline_s=left,
-            correlation=correlation, cancelled=cancelled, path=path,
+            correlation=correlation, cancelled=cancelled, path=path, network=tool.network,
         )  # fmt: skip
     if not isinstance(tool.entry, NodeEntry):
         raise TypeError("Only functions of Node and tools of Pi are run by Node.")
     return call_node_tool(
         tree=files, entry=tool.entry, arguments=arguments, dependencies=installed, limits=limits,
         deadline_s=left, correlation=correlation, cancelled=cancelled, path=path,
+        network=tool.network,
     )  # fmt: skip
 
 
@@ -273,4 +290,28 @@ def _provenance(reply: ToolReply) -> dict[str, Any]:
         kept["clamped"] = [
             {"limit": one.name, "asked": one.asked, "given": one.given} for one in reply.clamped
         ]
+    if reply.crossings:
+        kept["network"] = _crossed(reply.crossings)
     return kept
+
+
+def _crossed(crossings: Sequence[Crossing]) -> dict[str, Any]:
+    """Return what a call tried to reach: each destination with its verdict, counts and bytes."""
+    told: dict[tuple[str, int, str], list[Crossing]] = {}
+    for one in crossings:
+        told.setdefault((one.host, one.port, one.verdict), []).append(one)
+    return {
+        "tried": [
+            {
+                "host": host,
+                "port": port,
+                "verdict": verdict,
+                "addresses": sorted({one.address for one in all_of if one.address})[:4],
+                "times": len(all_of),
+                "received": sum(one.received for one in all_of),
+                "sent": sum(one.sent for one in all_of),
+            }
+            for (host, port, verdict), all_of in list(told.items())[:MAX_TOLD]
+        ],
+        "more": max(0, len(told) - MAX_TOLD),
+    }
