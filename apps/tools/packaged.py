@@ -42,6 +42,7 @@ from apps.sandbox.errors import DependenciesMissing
 from apps.sandbox.node import call_node_tool
 from apps.sandbox.pi import call_pi_tool
 from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
+from apps.sandbox.sessioned import started_in
 from apps.tools.contract import CallContext, Handler, Tool
 from apps.tools.declared import call_request, network_allowed
 from apps.tools.filetools import call_declared_file_tool
@@ -196,11 +197,30 @@ def call_packaged(
                 return call_declared_file_tool(entry, arguments, manifest, bench, files)
             if not entry.session:
                 return call_command_tool(entry, arguments, bench)
-            return _not_here("sessions of programs")
+            return _call_in_session(entry, tool, manifest, arguments, bench, run_id)
         case NodeEntry() | PiEntry():
             return _call_node(tool, tree, arguments, deadline_s, cancelled, path)
         case HttpEntry():
             return _not_here("declared requests")
+
+
+def _call_in_session(
+    entry: CommandEntry,
+    tool: Declared,
+    manifest: Manifest,
+    arguments: dict[str, Any],
+    bench: Bench,
+    run_id: uuid.UUID | None,
+) -> ToolReply:
+    """Call a program inside the session that it names, which lives as long as its run."""
+    session = manifest.session(entry.session)
+    scope = None if session is None else manifest.artifact(session.artifact)
+    if session is None or scope is None:
+        raise LookupError(f"{manifest.ref} has no session {entry.session} for {tool.tool_name}.")
+    if run_id is None:
+        return _not_here("sessions outside of a run")
+    start = started_in(session, scope=scope, run_id=run_id, package=manifest.ref)
+    return call_command_tool(entry, arguments, bench, session=session, start=start)
 
 
 def _call_node(
