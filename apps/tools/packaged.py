@@ -196,7 +196,7 @@ def call_packaged(
         case NodeEntry() | PiEntry():
             return _call_node(tool, tree, arguments, deadline_s, cancelled, path)
         case HttpEntry():
-            return _not_here("declared requests")
+            raise TypeError("A declared request is made by us, and runs nowhere.")
 
 
 def _call_node(
@@ -229,13 +229,14 @@ def _call_node(
         return call_pi_tool(
             tree=files, entry=tool.entry, parameters=tool.definition["input"],
             arguments=arguments, dependencies=installed, limits=limits, deadline_s=left,
-            correlation=correlation, cancelled=cancelled, path=path,
+            correlation=correlation, cancelled=cancelled, path=path, network=tool.network,
         )  # fmt: skip
     if not isinstance(tool.entry, NodeEntry):
         raise TypeError("Only functions of Node and tools of Pi are run by Node.")
     return call_node_tool(
         tree=files, entry=tool.entry, arguments=arguments, dependencies=installed, limits=limits,
         deadline_s=left, correlation=correlation, cancelled=cancelled, path=path,
+        network=tool.network,
     )  # fmt: skip
 
 
