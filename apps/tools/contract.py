@@ -73,6 +73,8 @@ class Tool:
     """The switch of the deployment that it hangs on, if any."""
     needs_sandbox: bool = False
     """Whether it is there only while code can run confined."""
+    goes_with: str = ""
+    """The tool without which this one is not offered, if any."""
     pins: Pins = field(default_factory=Pins)
     """The arguments that the deployment sets itself."""
 
