@@ -177,8 +177,8 @@ def test_a_new_host_is_wider_reach_and_a_known_one_is_not() -> None:
     comparison = compared(reaching("a.example.org"), reaching("a.example.org", "b.example.org"))
     assert comparison.tools[0].wider == ("reaches b.example.org",)
     assert [(say.lead, say.tone) for say in comparison.says if say.icon == "public"] == [
-        ("Reach a.example.org.", "info"),
         ("Reach b.example.org.", "bad"),
+        ("Reach a.example.org.", "info"),
     ]
 
 
@@ -208,3 +208,33 @@ def test_a_declared_request_names_the_secret_that_it_carries() -> None:
     first = compare_contracts(None, parse_manifest(raw)).says[0]
     assert first.lead == "Reach https://api.example.org."
     assert "the secret weather-key" in first.text
+
+
+def test_programs_beside_the_tools_are_told_of_and_new_ones_as_such() -> None:
+    files = {"builtin": "grep"}
+    raw = made.manifest(
+        "weather",
+        "1.0.0",
+        made.definition(input={"type": "object"}),
+        made.definition(input={"type": "object"}),
+        artifacts=[{"id": "rules", "kind": "folder", "path": "rules"}],
+        human_tools={"look": {"description": "Look.", "command": "ls", "args": ["rules"]}},
+    )
+    raw["tools"][0]["entry"] = files
+    raw["tools"][1]["entry"] = {**files, "artifact": "rules"}
+    before = parse_manifest(raw)
+    raw["sessions"] = {
+        "live": {
+            "start": {"command": "tools/run", "args": ["up"], "execution_paths": ["tools"]},
+            "stop": {"command": "tools/run", "args": ["down"]},
+        }
+    }
+    found = compare_contracts(before, parse_manifest(raw))
+    # Two tools of one id belong to two artifacts, and each is compared with itself.
+    assert [tool.status for tool in found.tools] == ["same", "same"]
+    told = {say.lead: (say.text, say.tag) for say in found.says if say.icon == "terminal"}
+    assert set(told) == {"Session live.", "For people: look.", "Artifact rules."}
+    assert told["For people: look."][1] == ""
+    text, tag = told["Session live."]
+    assert tag == "new"
+    assert "tools/run up (pinned: tools)" in text
