@@ -24,11 +24,8 @@ function context(loaded, signal) {
     inert({
       getActiveTools: () => [],
       getAllTools: () => [],
-      getCallableTools: () => [],
       getCommands: () => [],
       getSettings: () => ({}),
-      // Without it a nested call answers that there is none.
-      executeTool: undefined,
     }),
     inert({
       getScopedModels: () => [],
@@ -37,6 +34,9 @@ function context(loaded, signal) {
       getSignal: () => signal,
       hasPendingMessages: () => false,
       getSystemPrompt: () => "",
+      getCallableTools: () => [],
+      // Without it a nested call answers that there is none.
+      executeTool: undefined,
     }),
     inert(),
   );
