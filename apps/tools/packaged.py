@@ -131,7 +131,7 @@ def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
             _manifest(admitted),
             tree,
             arguments,
-            deadline_s=min(context.deadline.remaining, settings.PKG_RUNNER_TIMEOUT_SECONDS),
+            deadline_s=context.deadline.remaining,
             cancelled=context.cancelled,
         )
         return _result(reply, tool)
@@ -153,6 +153,8 @@ def call_packaged(
 
     `path` is the socket of another supervisor than the deployment's.
     """
+    # The runner has a deadline of its own, whatever the caller still has.
+    deadline_s = min(deadline_s, settings.PKG_RUNNER_TIMEOUT_SECONDS)
     match tool.entry:
         case PythonEntry():
             return call_python_tool(

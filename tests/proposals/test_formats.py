@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
+from rest_framework.test import APIClient
 
 from apps.accounts.models import User
 from apps.domain.manifests import parse_manifest
@@ -145,6 +149,18 @@ test("rewrites", () => {
         assert (test.state, test.ran) == ("passed", 1), test.explanation
         assert test.runtime.startswith("Node 2")
 
+    @pytest.mark.parametrize("kind", ["node", "pi"])
+    def test_the_runner_has_a_deadline_of_its_own(self, settings: Any, kind: str) -> None:
+        settings.PKG_RUNNER_TIMEOUT_SECONDS = 3
+        if kind == "node":
+            manifest = parse_manifest(node_manifest())
+            files = node_tree() | {"tool.mjs": b"export const convert = () => { for (;;); };"}
+        else:
+            manifest = parse_manifest(made.manifest())
+            files = made.tree(extension=b"for (;;);")
+        reply = call_packaged(manifest.tools[0], manifest, files, {"celsius": 1}, deadline_s=240)
+        assert reply.kind == "timeout"
+
 
 def test_without_a_sandbox_nothing_takes_the_loaders_place(
     author: User, settings: Any, tmp_path: Path
@@ -215,3 +231,58 @@ def test_only_trees_that_nobody_names_are_collected(
     os.utime(store.folder / proposal.dependencies, (resting, resting))
     services.withdraw_proposal(proposal_id=proposal.pk, author=author)
     assert services.collect_dependencies() == 1
+
+
+FOUND = {
+    "runtime_version": "1.6.0",
+    "tests_ran": True,
+    "tools": ["roll"],
+    "skills": [],
+    "prompts": [],
+    "themes": [],
+    "unsupported": [{"kind": "command", "name": "go", "path": "extensions/dice.ts"}],
+    "diagnostics": [{"path": "extensions/dice.ts", "rule": "unsupported", "message": "<b>go</b>"}],
+}
+
+
+def test_reviewers_and_authors_see_what_the_loader_found(
+    author: User, reviewer: User, client: Client
+) -> None:
+    proposal = pi_draft(author)
+    give_receipt(proposal)
+    services.submit_proposal(proposal_id=proposal.pk, author=author)
+    test = give_receipt(proposal, "failed", surface=FOUND)
+    client.force_login(reviewer)
+    place = reverse("admin:proposals_packageproposal_change", args=[proposal.pk])
+    page = client.get(place).content.decode()
+    assert "Pi package" in page
+    assert "&lt;b&gt;go&lt;/b&gt;" in page
+    api = APIClient()
+    api.force_authenticate(author)
+    told = api.get(f"/api/v1/proposals/{proposal.pk}/tests/{test.pk}").json()
+    assert told["surface"] == FOUND
+
+
+def test_reviewers_and_authors_see_what_would_be_installed(
+    author: User, reviewer: User, client: Client
+) -> None:
+    alpha = locks.published("alpha")
+    proposal = draft(author, node_manifest(), node_tree({"alpha": alpha}))
+    give_receipt(proposal)
+    services.submit_proposal(proposal_id=proposal.pk, author=author)
+    client.force_login(reviewer)
+    place = reverse("admin:proposals_packageproposal_change", args=[proposal.pk])
+    page = client.get(place).content.decode()
+    assert "What it needs of others" in page
+    assert hashlib.sha512(alpha.archive).hexdigest() in page
+    api = APIClient()
+    api.force_authenticate(author)
+    told = api.get(f"/api/v1/proposals/{proposal.pk}").json()
+    assert told["dependencies"] == [
+        {
+            "name": "alpha",
+            "version": "1.0.0",
+            "place": "node_modules/alpha",
+            "sha512": hashlib.sha512(alpha.archive).hexdigest(),
+        }
+    ]
