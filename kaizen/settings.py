@@ -104,6 +104,7 @@ INSTALLED_APPS = [
     "apps.grants",
     "apps.quotas",
     "apps.proposals",
+    "apps.broker",
     "apps.library",
     "apps.tools",
     "apps.boundary",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from apps.core.correlation import current_correlation_id
+from apps.domain.egress import NO_NETWORK, Crossing, Network
 from apps.domain.wire import JsonValue
 from apps.domain.words import visible
 from apps.sandbox.client import OnOutput, run
@@ -82,6 +83,7 @@ class ToolReply:
     stats: Stats = field(default_factory=Stats)
     clamped: tuple[Clamp, ...] = ()
     pins: Mapping[str, str] = field(default_factory=dict)
+    crossings: tuple[Crossing, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -131,6 +133,7 @@ def call_python_tool(
     on_output: OnOutput | None = None,
     cancelled: Callable[[], bool] | None = None,
     path: Path | None = None,
+    network: Network = NO_NETWORK,
 ) -> ToolReply:
     """Call `module:function` of a package tree with its arguments, confined.
 
@@ -144,6 +147,7 @@ def call_python_tool(
         stdin=encoded(arguments),
         limits=limits or Limits(),
         correlation_id=correlation or current_correlation_id(),
+        network=network,
     )
     try:
         result = run(
@@ -184,6 +188,7 @@ def judge_reply(result: SandboxResult) -> ToolReply:
             stderr=shown_output(result.stderr),
             stats=result.stats,
             clamped=result.clamped,
+            crossings=result.crossings,
         )
 
     if result.reason in CUT_SHORT:

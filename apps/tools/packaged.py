@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import time
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from django.db import connection
 
 from apps.core.correlation import current_correlation_id
 from apps.domain.commandio.results import without_pixels
+from apps.domain.egress import Crossing
 from apps.domain.entries import (
     CommandEntry,
     FileEntry,
@@ -24,6 +25,7 @@ from apps.domain.entries import (
     PiEntry,
     PythonEntry,
 )
+from apps.domain.filescope.files import Files
 from apps.domain.lockfiles import BadLock, dependencies_of
 from apps.domain.manifests import BadManifest, Manifest, parse_manifest
 from apps.domain.manifests import PackageTool as Declared
@@ -41,7 +43,11 @@ from apps.sandbox.node import call_node_tool
 from apps.sandbox.pi import call_pi_tool
 from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
 from apps.tools.contract import CallContext, Handler, Tool
+from apps.tools.declared import call_request, network_allowed
 from apps.tools.filetools import call_declared_file_tool
+
+MAX_TOLD = 40
+"""Destinations that the audit trail tells of one call."""
 
 log = structlog.get_logger(__name__)
 
@@ -84,11 +90,17 @@ def as_tool(row: PackageTool) -> Tool | None:
     """
     admitted = _Admitted(row.version_id, row.version)
     try:
+        network = _declared(admitted, row.name).network
         spec = _specification(admitted, row.name)
     except (BadManifest, BadSpecification, LookupError) as broken:
         log.error("package_tool_unreadable", tool=row.name, error=str(broken)[:200])
         return None
-    return Tool(spec=spec, handler=_handler(row, admitted), feature=Feature.PACKAGES)
+    return Tool(
+        spec=spec,
+        handler=_handler(row, admitted),
+        feature=Feature.PACKAGES,
+        allowed=network_allowed(network),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +131,15 @@ def _manifest(admitted: _Admitted) -> Manifest:
 
 def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
     def call(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
+        tool = _declared(admitted, row.name)
+        if isinstance(tool.entry, HttpEntry):
+            return call_request(tool, arguments, context)
         try:
             tree = load_tree(row.version)
         except TreeMismatch as changed:
             return ToolFailure(Reason.DEPENDENCY_UNAVAILABLE, str(changed))
         # The child may take its whole time: no connection is held while it runs.
         connection.close()
-        tool = _declared(admitted, row.name)
         reply = call_packaged(
             tool,
             _manifest(admitted),
@@ -148,10 +162,12 @@ def call_packaged(
     deadline_s: float,
     cancelled: Callable[[], bool] | None = None,
     path: Path | None = None,
+    files: Files | None = None,
 ) -> ToolReply:
     """Carry out one call of a declared tool on its package's files, by the kind of its entry.
 
-    `path` is the socket of another supervisor than the deployment's.
+    `path` is the socket of another supervisor than the deployment's; `files` are looked at by file
+    tools instead of the tree.
     """
     # The runner has a deadline of its own, whatever the caller still has.
     deadline_s = min(deadline_s, settings.PKG_RUNNER_TIMEOUT_SECONDS)
@@ -166,6 +182,7 @@ def call_packaged(
                 correlation=current_correlation_id(),
                 cancelled=cancelled,
                 path=path,
+                network=tool.network,
             )
         case CommandEntry(session=session) if session:
             return _not_here("sessions of programs")
@@ -174,8 +191,9 @@ def call_packaged(
             if scope is None:
                 raise LookupError(f"{manifest.ref} has no artifact {tool.artifact}.")
             bench = Bench(tree, scope, limits_of(tool.limits), deadline_s, cancelled, path)
+            bench = replace(bench, network=tool.network)
             if isinstance(entry, FileEntry):
-                return call_declared_file_tool(entry, arguments, manifest, bench)
+                return call_declared_file_tool(entry, arguments, manifest, bench, files)
             return call_command_tool(entry, arguments, bench)
         case NodeEntry() | PiEntry():
             return _call_node(tool, tree, arguments, deadline_s, cancelled, path)
@@ -264,4 +282,28 @@ def _provenance(reply: ToolReply, published: str) -> dict[str, Any]:
         kept["clamped"] = [
             {"limit": one.name, "asked": one.asked, "given": one.given} for one in reply.clamped
         ]
+    if reply.crossings:
+        kept["network"] = _crossed(reply.crossings)
     return kept
+
+
+def _crossed(crossings: Sequence[Crossing]) -> dict[str, Any]:
+    """Return what a call tried to reach: each destination with its verdict, counts and bytes."""
+    told: dict[tuple[str, int, str], list[Crossing]] = {}
+    for one in crossings:
+        told.setdefault((one.host, one.port, one.verdict), []).append(one)
+    return {
+        "tried": [
+            {
+                "host": host,
+                "port": port,
+                "verdict": verdict,
+                "addresses": sorted({one.address for one in all_of if one.address})[:4],
+                "times": len(all_of),
+                "received": sum(one.received for one in all_of),
+                "sent": sum(one.sent for one in all_of),
+            }
+            for (host, port, verdict), all_of in list(told.items())[:MAX_TOLD]
+        ],
+        "more": max(0, len(told) - MAX_TOLD),
+    }
