@@ -230,14 +230,15 @@ def _call_node(
     if isinstance(tool.entry, PiEntry):
         return call_pi_tool(
             tree=files, entry=tool.entry, parameters=tool.definition["input"],
-            arguments=arguments, dependencies=installed, limits=limits, deadline_s=left,
-            correlation=correlation, cancelled=cancelled, path=path,
+            arguments=arguments, dependencies=installed, network=tool.network, limits=limits,
+            deadline_s=left, correlation=correlation, cancelled=cancelled, path=path,
         )  # fmt: skip
     if not isinstance(tool.entry, NodeEntry):
         raise TypeError("Only functions of Node and tools of Pi are run by Node.")
     return call_node_tool(
-        tree=files, entry=tool.entry, arguments=arguments, dependencies=installed, limits=limits,
-        deadline_s=left, correlation=correlation, cancelled=cancelled, path=path,
+        tree=files, entry=tool.entry, arguments=arguments, dependencies=installed,
+        network=tool.network, limits=limits, deadline_s=left, correlation=correlation,
+        cancelled=cancelled, path=path,
     )  # fmt: skip
 
 
