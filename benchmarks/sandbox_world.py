@@ -21,7 +21,7 @@ from apps.rooms.services import create_room  # noqa: E402
 from apps.runs.models import Call  # noqa: E402
 from apps.runs.services import add_seat  # noqa: E402
 from apps.sandbox import client  # noqa: E402
-from apps.sandbox.living import Place, ask_living, close_living, open_living  # noqa: E402
+from apps.sandbox.living import ask_living, close_living, open_living  # noqa: E402
 from apps.sandbox.spec import Limits, SandboxSpec  # noqa: E402
 from apps.sandboxd.frames import write_line  # noqa: E402
 from apps.sandboxd.kernel_wire import Opening  # noqa: E402
@@ -78,16 +78,16 @@ def cell_times(count: int) -> list[float]:
         argv=("python", "-I", "-S", "-B", "/kaizen/loop.py"),
         harness=(("loop.py", loop.read_bytes()),),
     )
-    place = Place(key="benchmark", owner="benchmark")
+    key = owner = "benchmark"
     terms = Terms(idle_ms=60_000, total_ms=600_000)
-    opened = open_living(Opening(**place, spec=spec, terms=terms))
+    opened = open_living(Opening(key, owner, spec, terms))
     line = write_line({"kind": "cell", "code": "print(6 * 7)"})
     times: list[float] = []
     for _ in range(count + 1):
         began = time.perf_counter()
-        ask_living(**place, generation=opened.generation, line=line, deadline_s=20)
+        ask_living(key=key, owner=owner, generation=opened.generation, line=line, deadline_s=20)
         times.append((time.perf_counter() - began) * 1000)
-    close_living(**place)
+    close_living(key=key, owner=owner)
     return times[1:]
 
 
