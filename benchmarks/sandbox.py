@@ -114,6 +114,9 @@ async def _programs(clients: list[Client], count: int) -> dict[str, float | int]
     together = await asyncio.gather(*(one.call(PROGRAM) for one in clients))
     took = (time.perf_counter() - began) * 1000
     say(f"{len(clients)} at once: all after {took:.0f} ms")
+    # The server has closed what was idle for so long.
+    first.close()
+    await first.open()
     await first.call(CELL)
     cells = [await first.call(CELL) for _ in range(count // 2)]
     for one in clients:

@@ -145,7 +145,7 @@ def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
             _manifest(admitted),
             tree,
             arguments,
-            deadline_s=min(context.deadline.remaining, settings.PKG_RUNNER_TIMEOUT_SECONDS),
+            deadline_s=context.deadline.remaining,
             cancelled=context.cancelled,
             run_id=context.run_id,
         )
@@ -171,6 +171,8 @@ def call_packaged(
     `path` is the socket of another supervisor than the deployment's; `files` are looked at by file
     tools instead of the tree. A session lives as long as the run that is named.
     """
+    # The runner has a deadline of its own, whatever the caller still has.
+    deadline_s = min(deadline_s, settings.PKG_RUNNER_TIMEOUT_SECONDS)
     match tool.entry:
         case PythonEntry():
             return call_python_tool(
@@ -200,7 +202,7 @@ def call_packaged(
         case NodeEntry() | PiEntry():
             return _call_node(tool, tree, arguments, deadline_s, cancelled, path)
         case HttpEntry():
-            return _not_here("declared requests")
+            raise TypeError("A declared request is made by us, and runs nowhere.")
 
 
 def _call_node(
