@@ -35,6 +35,7 @@ from apps.grants.selectors import granted_package_tools
 from apps.packages.errors import TreeMismatch
 from apps.packages.models import PackageTool, PackageVersion
 from apps.packages.selectors import load_tree
+from apps.sandbox.boundtools import Binding, call_bound_tool
 from apps.sandbox.client import Limits
 from apps.sandbox.commands import Bench, call_command_tool
 from apps.sandbox.dependencies import install
@@ -198,7 +199,11 @@ def call_packaged(
                 return call_declared_file_tool(entry, arguments, manifest, bench, files)
             if not entry.session:
                 return call_command_tool(entry, arguments, bench)
-            return _not_here("sessions of programs")
+            session = manifest.session(entry.session)
+            if session is None or run_id is None:
+                said = "A tool of a session is called within a run, so nothing was started."
+                return ToolReply(ReplyKind.BAD_REQUEST, message=said)
+            return call_bound_tool(entry, arguments, bench, Binding(session, run_id, manifest.ref))
         case NodeEntry() | PiEntry():
             return _call_node(tool, tree, arguments, deadline_s, cancelled, path)
         case HttpEntry():
