@@ -19,16 +19,15 @@ from apps.core.correlation import current_correlation_id
 from apps.domain.tooling import FaultDomain, Reason, ToolFailure, ToolOk, ToolPrepared
 from apps.domain.wishes import wants_no_retries
 from apps.runs.selectors import words_of_member
-from apps.sandbox.client import run
+from apps.sandbox.client import available, run
 from apps.sandbox.coding import endings, sharing
 from apps.sandbox.coding.inspecting import Found, inspect
 from apps.sandbox.coding.programs import (
     LIMITS,
-    SURROUNDINGS,
     BadTarget,
     Language,
     check_targets,
-    command,
+    start_of,
 )
 from apps.sandbox.contents import contents, take_back
 from apps.sandbox.errors import (
@@ -102,13 +101,14 @@ def run_code(arguments: dict[str, Any], context: CallContext) -> ToolFailure | T
         )
     except WorkspaceBusy as busy:
         return ToolFailure(Reason.CONFLICT, str(busy), retryable=True)
-    argv, harness, stdin = command(language, arguments["code"])
+    start = start_of(language, arguments["code"], runtimes=dict(available().runtimes))
     spec = SandboxSpec(
-        argv=argv,
-        harness=harness,
-        stdin=stdin,
+        argv=start.argv,
+        runtimes=start.runtimes,
+        harness=start.harness,
+        stdin=start.stdin,
         shared=shared.files,
-        env=(*SURROUNDINGS, *sharing.variables(shared.sealed)),
+        env=sharing.variables(shared.sealed),
         workspace=contents(lease.workspace),
         keep_workspace=True,
         outputs=targets,
