@@ -16,6 +16,7 @@ export class ArtifactPane {
     for (const name of ["head", "title", "choices", "copy", "download", "bar", "info", "strip", "paper", "vers", "empty"]) {
       this[name] = element.querySelector(`[data-a-${name}]`);
     }
+    this.views = this.bar.querySelector(".seg");
     this.frame = new Frame(this.paper);
     this.view = "preview";
     this.subject = null;
@@ -173,6 +174,7 @@ export class ArtifactPane {
     const shown = stream ? null : this.version || artifact.head;
     say(this.title, meta.title || "Untitled");
     this.paintChoices(state, stream, artifact);
+    attribute(this.views, "hidden", meta.kind === "file");
     for (const button of this.bar.querySelectorAll("[data-view]")) {
       const { view } = button.dataset;
       // A file has no text to read here, only a picture or what was derived from it.
@@ -203,7 +205,7 @@ export class ArtifactPane {
     say(this.title, file.name);
     say(this.info, "Not there yet");
     this.paintChoices(state, null, null, file);
-    for (const button of this.bar.querySelectorAll("[data-view]")) button.hidden = true;
+    attribute(this.views, "hidden", true);
     this.copy.hidden = true;
     attribute(this.download, "hidden", true);
     this.download.removeAttribute("href");

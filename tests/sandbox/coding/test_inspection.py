@@ -82,15 +82,15 @@ def unfit(name: str, content: bytes) -> str:
 @pytest.mark.parametrize(
     ("name", "content", "media", "summary"),
     [
-        ("a.docx", document(), "wordprocessingml.document", "1 paragraphs"),
-        ("a.zip", zipped({"x/y.txt": "hello"}), "application/zip", "1 files"),
+        ("a.docx", document(), "wordprocessingml.document", "1 paragraph and 0 tables"),
+        ("a.zip", zipped({"x/y.txt": "hello"}), "application/zip", "1 file,"),
         ("a.png", png(), "image/png", "1 x 1"),
         ("a.svg", SVG % b"<rect/>", "image/svg+xml", "drawing"),
         ("a.pdf", PDF, "application/pdf", "1 page"),
         ("a.csv", b"a,b\n1,2\n", "text/csv", "2 rows"),
         ("a.json", b'{"a": [1, 2]}', "application/json", "JSON"),
         ("a.html", b"<title>T</title><p>x</p>", "text/html", "T"),
-        ("deep/er/a.md", b"# T", "text/markdown", "lines"),
+        ("deep/er/a.md", b"# T", "text/markdown", "1 line"),
     ],
 )
 def test_a_sound_file_is_known_for_what_it_is(
