@@ -104,6 +104,7 @@ INSTALLED_APPS = [
     "apps.grants",
     "apps.quotas",
     "apps.proposals",
+    "apps.broker",
     "apps.library",
     "apps.tools",
     "apps.boundary",
@@ -280,6 +281,7 @@ CELERY_BEAT_SCHEDULE = {
         "audit.retain": 3600.0,
         "core.collect": 3600.0,
         "quotas.forget_old": 24 * 3600.0,
+        "proposals.collect_dependencies": 3600.0,
         "sandbox.forget_workspaces": 3600.0,
     }.items()
 }

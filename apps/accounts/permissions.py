@@ -32,6 +32,8 @@ class Permission(StrEnum):
     PACKAGE_MANAGE = "packages.manage_package"
     POLICY_MANAGE = "grants.manage_policy"
     APPROVAL_SECOND = "approvals.second_approval"
+    SECRET_MANAGE = "broker.manage_secret"  # noqa: S105 - a permission
+    CONNECTION_MANAGE = "broker.manage_connection"
     AUDIT_READ = "audit.view_auditrow"
 
     @property

@@ -123,13 +123,18 @@ def _where(spec: Specification | None) -> str:
         case EffectDomain.OURS:
             return "Kaizen's own store."
         case EffectDomain.CHECKPOINTED if spec.guard is Guard.ISOLATED:
-            return "A program in the sandbox, without network; its files in Kaizen's own store."
+            where = _network(spec)
+            return f"A program in the sandbox, {where}; its files in Kaizen's own store."
         case EffectDomain.CHECKPOINTED:
             return "Kaizen's own store, step by step."
         case EffectDomain.EXTERNAL if spec.family is Family.PACKAGES:
-            return "The code of a package, confined in the sandbox, without network."
+            return f"The code of a package, confined in the sandbox, {_network(spec)}."
         case EffectDomain.EXTERNAL:
             return f"Outside of Kaizen: {spec.surface}."
+
+
+def _network(spec: Specification) -> str:
+    return f"which may reach {', '.join(spec.reaches)}" if spec.reaches else "without network"
 
 
 def _effect(spec: Specification | None) -> str:

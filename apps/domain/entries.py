@@ -24,10 +24,10 @@ MAX_LABEL: Final = 200
 _PYTHON: Final = re.compile(
     r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"
 )
-_NODE: Final = re.compile(
-    r"[A-Za-z0-9_@][A-Za-z0-9_.@-]*(?:/[A-Za-z0-9_@][A-Za-z0-9_.@-]*)*\.m?js#[A-Za-z_$][\w$]*",
-    re.ASCII,
-)
+# Node strips the types of TypeScript itself; Pi's loader takes the same files.
+_MODULE: Final = r"[A-Za-z0-9_@][A-Za-z0-9_.@-]*(?:/[A-Za-z0-9_@][A-Za-z0-9_.@-]*)*\.[cm]?[jt]s"
+_NODE: Final = re.compile(_MODULE + r"#[A-Za-z_$][\w$]*", re.ASCII)
+_PI: Final = re.compile(_MODULE + r"#[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 NAME_SCHEMA: Final[dict[str, Any]] = {
     "type": "string",
@@ -253,7 +253,7 @@ def _function(
         problems.add(where, "maxLength", f"It is longer than {MAX_LABEL} characters.")
         return None
     if package_format in ("node", "pi"):
-        if not _NODE.fullmatch(raw):
+        if not (_PI if package_format == "pi" else _NODE).fullmatch(raw):
             problems.add(where, "pattern", "It does not have the form file.mjs#name.")
             return None
         path, _, name = raw.partition("#")

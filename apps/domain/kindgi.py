@@ -8,6 +8,10 @@ were read and ignored would be a promise nobody keeps.
 from collections.abc import Callable
 from typing import Any, Final
 
+from apps.domain.egress import BadNetwork, network_of
+from apps.domain.httptools import problems_of
+from apps.domain.schemas import compile_schema
+
 SCHEMA_VERSION: Final = "1.3.0"
 
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
@@ -195,6 +199,8 @@ def unsupported(definition: dict[str, Any]) -> list[tuple[str, str]]:
         for field, refused, sentence in _REFUSED
         if _asks(definition, field) and refused(_value(definition, field))
     ]
+    if definition.get("spec") is None:
+        found += [(field, sentence) for field, sentence in _OF_REQUESTS if _asks(definition, field)]
     needs = definition.get("needs")
     for index, need in enumerate(needs if isinstance(needs, list) else []):
         # What is optional may be missing, and here it always is.
@@ -213,6 +219,9 @@ def contradictions(definition: dict[str, Any]) -> list[tuple[str, str]]:
         found.append(("pauses", "A tool of an MCP server does not pause."))
     if mcp and not definition.get("mcpEndpoint"):
         found.append(("mcpEndpoint", 'The transport "mcp" needs an endpoint.'))
+    found += _network_problems(definition.get("network"))
+    if isinstance(definition.get("spec"), dict) and _is_read(definition):
+        found += problems_of(definition)
     status = _value(definition, "spec.successStatus")
     if isinstance(status, dict) and not _in_order(status.get("min"), status.get("max")):
         found.append(("spec.successStatus", "Its min is above its max."))
@@ -223,6 +232,25 @@ def contradictions(definition: dict[str, Any]) -> list[tuple[str, str]]:
             ("spec.authorization.connection", "needsSpec.connections does not declare it.")
         )
     return found
+
+
+def _network_problems(network: Any) -> list[tuple[str, str]]:
+    try:
+        network_of(network if isinstance(network, dict) else None)
+    except BadNetwork as problem:
+        return [("network.hosts", str(problem))]
+    return []
+
+
+def _is_read(definition: dict[str, Any]) -> bool:
+    """Tell whether the parts of a declared request have their shapes; others are told elsewhere."""
+    shape = {name: DEFINITION_SCHEMA["properties"][name] for name in _OF_A_REQUEST}
+    relevant = {name: definition[name] for name in _OF_A_REQUEST if name in definition}
+    errors = compile_schema(_object("spec input", **shape), bounded=False).errors(relevant, limit=1)
+    return not errors
+
+
+_OF_A_REQUEST: Final = ("spec", "input", "network", "needsSpec", "mutating")
 
 
 def _in_order(least: Any, most: Any) -> bool:
@@ -245,13 +273,19 @@ def _any(value: Any) -> bool:
     return True
 
 
+# What only a request that we make ourselves may use.
+_OF_REQUESTS: Final = (
+    ("needsSpec.secrets", "Package code is never given a secret; a declared request may use one."),
+    (
+        "needsSpec.connections",
+        "Package code is never given a connection; a declared request may use one.",
+    ),
+)
 _REFUSED: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
     ("needsSpec.env", _any, "Package code runs in an empty environment."),
-    ("needsSpec.secrets", _any, "Package code is never given a secret."),
     ("needsSpec.config", _any, "Configuration of tools is not supported yet."),
     ("needsSpec.capabilities", _any, "Capabilities of the runtime are not supported yet."),
     ("needsSpec.bindings", _any, "Bindings are not supported yet."),
-    ("needsSpec.connections", _any, "Connections to other systems are not supported yet."),
     ("mcpEndpoint", _any, "Tools of MCP servers are not supported yet."),
     (
         "codeArtifactRef",
@@ -259,15 +293,10 @@ _REFUSED: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
         "Only the files of the package are reviewed, so code elsewhere is not supported.",
     ),
     (
-        "spec",
-        _any,
-        "Declarative handlers are not supported yet, and one would exclude the entry.",
-    ),
-    (
         "pauses",
         _any,
         "Not supported yet: a tool that pauses hands its link to another system, and package code"
-        " has no network.",
+        " has nobody to hand a link to.",
     ),
     ("transport", lambda given: given == "mcp", 'The transport "mcp" is not supported yet.'),
     (
@@ -279,10 +308,5 @@ _REFUSED: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
         "sandbox",
         lambda given: given == "none",
         'The sandbox "none" is not supported: package code always runs confined.',
-    ),
-    (
-        "network.kind",
-        lambda given: given in ("unrestricted", "allowlist"),
-        "A network other than none is not supported yet.",
     ),
 )

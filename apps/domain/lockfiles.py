@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from apps.domain.canonical import BadJson, digest, strict_loads
-from apps.domain.problems import Problem, Problems
+from apps.domain.problems import Problem, Problems, Rejected
 from apps.domain.words import shown
 
 PACKAGE_JSON: Final = "package.json"
@@ -39,6 +39,10 @@ _EXACT = re.compile(
 )
 _PLACE = re.compile(rf"node_modules/{_NAME}(?:/node_modules/{_NAME}){{0,7}}\Z")
 _PLATFORM_WORD = re.compile(r"!?[a-z0-9_]{1,20}\Z")
+
+
+class BadLock(Rejected):
+    """A lock file that does not say which bytes a package needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +99,14 @@ def dependency_problems(files: Mapping[str, bytes]) -> list[Problem]:
 
 
 def dependencies_of(files: Mapping[str, bytes]) -> Dependencies:
-    """Return what a checked tree needs; a tree with problems needs nothing that we would give."""
+    """Return what a tree's lock file names, or raise BadLock where it does not hold."""
+    if LOCK not in files:
+        return NOTHING
     problems = Problems()
     package = _object(files, PACKAGE_JSON, problems)
-    if package is None:
-        return NOTHING
-    _check_pins(package, problems)
-    found = _read_lock(files, package, problems)
+    found = NOTHING if package is None else _read_lock(files, package, problems)
     if problems:
-        raise ValueError(str(problems.found()[0]))
+        raise BadLock(problems.found())
     return found
 
 

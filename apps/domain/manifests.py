@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from apps.domain.canonical import NotCanonical, canonical_json, digest_bytes
-from apps.domain.entries import CommandEntry, Entry, FileEntry, HttpEntry, parse_entry
+from apps.domain.entries import CommandEntry, Entry, FileEntry, HttpEntry, PiEntry, parse_entry
 from apps.domain.entrychecks import check_beside, check_entry, entry_in_tree, program_in_tree
 from apps.domain.kindgi import DEFINITION_SCHEMA, contradictions, unsupported
+from apps.domain.lockfiles import LOCK, dependency_problems
 from apps.domain.packagetools import PackageTool
-from apps.domain.packagetree import tree_problems
+from apps.domain.packagetree import PACKAGE_JSON, tree_problems
+from apps.domain.pipackages import ReviewedTool, Skill, pi_problems, read_skills
 from apps.domain.problems import Problem, Problems, Rejected, dotted
 from apps.domain.publication import artifact_tool_name, tool_name_of
 from apps.domain.scoping import Artifact, parse_artifacts, scope_problems
@@ -31,19 +33,22 @@ from apps.domain.words import shown
 
 __all__ = [
     "FORMATS",
+    "FORMAT_TITLES",
     "MAX_MANIFEST_BYTES",
     "BadManifest",
     "Manifest",
     "PackageTool",
     "package_problems",
     "parse_manifest",
+    "reviewed_tools",
     "tool_name_of",
 ]
 
 MAX_MANIFEST_BYTES: Final = 512 * 1024
 MAX_METADATA_BYTES: Final = 16 * 1024
 MAX_TOOLS: Final = 32
-FORMATS: Final = ("python",)
+FORMATS: Final = ("python", "node", "pi")
+FORMAT_TITLES: Final = {"python": "Python tools", "node": "Node tools", "pi": "Pi package"}
 COLLABORATION_CLASSES: Final = (
     "actor_bound_read",
     "actor_private_read",
@@ -73,7 +78,6 @@ _MANIFEST_SCHEMA: Final[dict[str, Any]] = {
         "description": {"type": "string", "maxLength": 4000},
         "tools": {
             "type": "array",
-            "minItems": 1,
             "maxItems": MAX_TOOLS,
             "items": {
                 "type": "object",
@@ -128,6 +132,7 @@ class Manifest:
     scope: Artifact
     sessions: tuple[SessionDeclaration, ...] = ()
     human_tools: tuple[HumanTool, ...] = ()
+    skills: tuple[Skill, ...] = ()
 
     @property
     def contract_digest(self) -> str:
@@ -161,6 +166,9 @@ def parse_manifest(raw: Any) -> Manifest:
     check_shape(raw, _MANIFEST_SCHEMA, "", problems)
     _check_honoured(raw, problems)
     entries = _entries_of(raw, problems)
+    skills = read_skills(raw.get("skills"), problems) if raw.get("format") == "pi" else ()
+    if raw.get("tools") == [] and not skills:
+        problems.add("tools", "minItems", "There is neither a tool nor a skill of a Pi package.")
     if not problems:
         _check_ref_and_metadata(raw, problems)
         beside = _Beside.of(raw, problems)
@@ -178,6 +186,7 @@ def parse_manifest(raw: Any) -> Manifest:
         scope=beside.scope,
         sessions=tuple(beside.sessions.values()),
         human_tools=beside.humans,
+        skills=skills,
     )
 
 
@@ -223,7 +232,28 @@ def package_problems(manifest: Manifest, files: Mapping[str, bytes]) -> list[Pro
         if (scope := manifest.artifact(human.artifact)) is not None:
             where = f"human_tools.{human.name}"
             program_in_tree(human.program, scope, paths, where, problems)
+    for problem in _format_problems(manifest, files):
+        problems.add(problem.path, problem.rule, problem.message)
     return problems.found()
+
+
+def _format_problems(manifest: Manifest, files: Mapping[str, bytes]) -> list[Problem]:
+    """Return what is wrong with what a tree needs of others, and with a package of Pi's."""
+    found: list[Problem] = []
+    if PACKAGE_JSON in files and (manifest.format != "python" or LOCK in files):
+        found += dependency_problems(files)
+    if manifest.format == "pi":
+        found += pi_problems(files, reviewed_tools(manifest.tools), manifest.skills)
+    return found
+
+
+def reviewed_tools(tools: tuple[PackageTool, ...]) -> tuple[ReviewedTool, ...]:
+    """Return what extensions of Pi have to register for these tools."""
+    return tuple(
+        ReviewedTool(tool.entry.tool, tool.entry.path, tool.definition["input"])
+        for tool in tools
+        if isinstance(tool.entry, PiEntry)
+    )
 
 
 def _bounded_text(raw: Any, problems: Problems) -> bytes | None:
@@ -239,7 +269,7 @@ def _bounded_text(raw: Any, problems: Problems) -> bytes | None:
 
 
 def _check_honoured(raw: dict[str, Any], problems: Problems) -> None:
-    for field in ("posture", "skills"):
+    for field in ("posture",) if raw.get("format") == "pi" else ("posture", "skills"):
         if raw.get(field) not in (None, [], {}):
             problems.add(field, "unsupported", f"The field {shown(field)} is not supported yet.")
     given = raw.get("format")

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apps.domain.commandio.templates import described
-from apps.domain.entries import CommandEntry, Entry, FileEntry
+from apps.domain.egress import HostRule, Network, NetworkKind, network_of
+from apps.domain.entries import CommandEntry, Entry, FileEntry, HttpEntry
 from apps.domain.filescope.tools import input_schema_of
+from apps.domain.httptools import HttpTool, http_tool
 from apps.domain.publication import published_name
 from apps.domain.tooling import (
     DEFAULT_TIMEOUT_S,
@@ -24,6 +26,8 @@ from apps.domain.tooling import (
     Specification,
     specify,
 )
+
+ANY_HOST: Final = "any public host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,30 @@ class PackageTool:
         return self.definition.get("limits")
 
     @property
+    def request(self) -> HttpTool | None:
+        """The request that the tool is, where it is one and no code."""
+        return http_tool(self.definition) if isinstance(self.entry, HttpEntry) else None
+
+    @property
+    def network(self) -> Network:
+        """What a call of the tool may reach: the host of its request, or what its code asks for."""
+        request = self.request
+        if request is None:
+            return network_of(self.definition.get("network"))
+        rule = HostRule(request.host, (request.port,))
+        return Network(NetworkKind.ALLOWLIST, (rule,))
+
+    @property
+    def reaches(self) -> tuple[str, ...]:
+        """The hosts that a call may reach, as they are shown."""
+        request = self.request
+        if request is not None:
+            return (request.origin,)
+        if self.network.kind is NetworkKind.PUBLIC:
+            return (ANY_HOST,)
+        return tuple(str(rule) for rule in self.network.hosts)
+
+    @property
     def published(self) -> str:
         """The name under which the tool is recorded: for an artifact's tools with its id."""
         if isinstance(self.entry, CommandEntry | FileEntry):
@@ -65,7 +93,16 @@ class PackageTool:
     @property
     def timeout_ms(self) -> int | None:
         """How long the tool asks to be given, where its entry says so."""
-        return self.entry.timeout_ms if isinstance(self.entry, CommandEntry) else None
+        if isinstance(self.entry, CommandEntry):
+            return self.entry.timeout_ms
+        request = self.request
+        return None if request is None else request.timeout_ms
+
+    @property
+    def uses_connection(self) -> bool:
+        """Whether the tool acts through somebody's account at another system."""
+        request = self.request
+        return bool(request and request.authorization and request.authorization.connection)
 
     def specification(self) -> Specification:
         """Return the specification under which the boundary judges the tool's calls."""
@@ -86,14 +123,17 @@ class PackageTool:
             capability=Capability.PACKAGES_CALL,
             risk=_RISKS[effect],
             side_effects=effects,
-            parallel_safe=effect is Effect.READ and not self._shares,
+            parallel_safe=effect is Effect.READ and not self._shares and not self.uses_connection,
             source=f"package:{self.ref}",
             family=Family.PACKAGES,
             surface=self.ref.partition("@")[0],
             guard=Guard.EXTERNAL,
             effect_domain=EffectDomain.EXTERNAL,
             collaboration=self.collaboration,
-            outside_data=definition.get("resultIsOutsideData") is True,
+            # What came from outside is data, whether the author says so or not.
+            outside_data=definition.get("resultIsOutsideData") is True or bool(self.network),
+            uses_connection=self.uses_connection,
+            reaches=self.reaches,
             needs_approval_when_unattended=definition.get("needsApprovalWhenUnattended") is True,
             timeout_s=self._seconds(),
             later=True,

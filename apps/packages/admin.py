@@ -106,7 +106,7 @@ class PackageAdmin(SheetAdmin):
         return Sheet(
             title=obj.name,
             icon="deployed_code",
-            summary=f"Python tools by {obj.author.name}.",
+            summary=f"{active.format_title if active else 'Package'} by {obj.author.name}.",
             tags=[Cell("Off", "bad", "block") if off else Cell("On", "ok", "check_circle")],
             verbs=self._verbs(request, obj),
             cards=[

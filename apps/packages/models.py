@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 
 from apps.core.models import Blob, Stamped
+from apps.domain.manifests import FORMAT_TITLES
 
 
 class Package(Stamped):
@@ -37,6 +38,8 @@ class PackageVersion(Stamped):
     manifest = models.JSONField()
     artifact_hash = models.CharField(max_length=71)
     contract_digest = models.CharField(max_length=71)
+    # The content address of what the package needs of others; empty where it needs nothing.
+    dependencies = models.CharField(max_length=64, blank=True)
     author = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     admitted_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+"
@@ -48,6 +51,11 @@ class PackageVersion(Stamped):
 
     def __str__(self) -> str:
         return self.ref
+
+    @property
+    def format_title(self) -> str:
+        """What the package holds, in two words."""
+        return FORMAT_TITLES.get(self.format, self.format)
 
 
 class PackageFile(models.Model):

@@ -16,6 +16,7 @@ from apps.accounts.models import User
 from apps.accounts.permissions import Permission, require
 from apps.audit.services import record
 from apps.core.blobs import put_blob
+from apps.domain.lockfiles import dependencies_of
 from apps.domain.manifests import Manifest
 from apps.domain.packagetree import tree_digest
 from apps.packages.errors import (
@@ -55,6 +56,7 @@ def publish_package(
         manifest=manifest.as_dict(),
         artifact_hash=artifact_hash,
         contract_digest=manifest.contract_digest,
+        dependencies=dependencies_of(files).digest,
         author=author,
         admitted_by=admitted_by,
     )

@@ -112,7 +112,7 @@ class PackageProposalAdmin(SheetAdmin):
         tools = plural(len(row.manifest["tools"]), "tool")
         since = row.active_ref if row.active_ref != row.ref else None
         place = f"from {since.rpartition('@')[2]}" if since else "new package"
-        return [row.ref.replace("@", " "), f"Python tools · {tools} · {place}"]
+        return [row.ref.replace("@", " "), f"{row.format_title} · {tools} · {place}"]
 
     @display(description="Reach", label=_REACH)
     def reach(self, row: Any) -> tuple[str, str]:

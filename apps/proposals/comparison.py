@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from apps.domain.manifests import Manifest, PackageTool
+from apps.domain.packagetools import ANY_HOST
 
 _EFFECT_WORDS = {
     "reads": "reads",
@@ -29,10 +30,8 @@ _ROOM_WORDS = {
     "unknown": "stays out of shared rooms",
 }
 # What is said of every package tool, because the sandbox and the boundary see to it.
-ALWAYS = (
-    "It can’t use a network, see keys or secrets, read this machine’s files, start runs, or act"
-    " for anyone but the caller."
-)
+ALWAYS = "It can’t {}read this machine’s files, start runs, or act for anyone but the caller."
+_NO_NETWORK = "use a network, see keys or secrets, "
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +110,43 @@ def compare_contracts(before: Manifest | None, after: Manifest) -> Comparison:
         for change, tool in zip(changes, (*after.tools, *_gone(old, new)), strict=True)
     ]
     says.sort(key=lambda say: {"bad": 0, "wait": 1, "info": 2}.get(say.tone, 3))
-    says.append(Say("lock", "", ALWAYS, "always"))
+    says = [*_reaching(before, after), *says]
+    confined = not any(tool.network for tool in after.tools)
+    says.append(Say("lock", "", ALWAYS.format(_NO_NETWORK if confined else ""), "always"))
     return Comparison(tuple(changes), tuple(says))
+
+
+def _reaching(before: Manifest | None, after: Manifest) -> list[Say]:
+    """Say first which hosts outside are reached, by which tools, and with which secrets."""
+    known = {host for tool in (before.tools if before else ()) for host in tool.reaches}
+    hosts: dict[str, list[PackageTool]] = {}
+    for tool in after.tools:
+        for host in tool.reaches:
+            hosts.setdefault(host, []).append(tool)
+    says = []
+    for host, tools in sorted(hosts.items()):
+        names = _joined([tool.tool_name for tool in tools])
+        carried = sorted({one for tool in tools for one in _carried(tool)})
+        text = f"{names} can send there whatever the call was given."
+        if carried:
+            text += f" Kaizen adds {_joined(carried)}, which no code of the package sees."
+        if host == ANY_HOST:
+            text += " This deployment has to allow that for packages as well."
+        fresh = host not in known
+        tag = "network" if not fresh else "new host" if before else "network"
+        says.append(Say("public", f"Reach {host}.", text, tag, "bad" if fresh else "info"))
+    return says
+
+
+def _carried(tool: PackageTool) -> list[str]:
+    request = tool.request
+    if request is None or request.authorization is None:
+        return []
+    if request.authorization.connection:
+        need = tool.definition["needsSpec"]["connections"][request.authorization.connection]
+        whose = "the member’s" if need["as"] == "person" else "the company’s"
+        return [f"{whose} connection to {need['app']}"]
+    return [f"the secret {name}" for name in request.secrets]
 
 
 def _gone(old: dict[str, PackageTool], new: dict[str, PackageTool]) -> list[PackageTool]:
@@ -160,6 +194,9 @@ def _wider(before: PackageTool, after: PackageTool) -> Iterable[str]:
         "resultIsOutsideData"
     ):
         yield "result no longer marked as outside data"
+    hosts = [host for host in after.reaches if host not in before.reaches]
+    if hosts:
+        yield "reaches " + ", ".join(hosts[:8])
     if before.collaboration.value == "unknown" and after.collaboration.value != "unknown":
         yield "now offered in shared rooms"
 
@@ -224,9 +261,9 @@ def _lines(tool: PackageTool | None) -> Sequence[tuple[str, str, bool]]:
         f"{limits.get('memMB', '—')} MB memory, {limits.get('cpuMs', '—')} ms CPU"
         if limits
         else "the deployment’s",
-        "none",
+        ", ".join(tool.reaches) or "none",
         _ROOM_WORDS[tool.collaboration.value],
-        "marked as outside data" if definition.get("resultIsOutsideData") else "plain",
+        "marked as outside data" if tool.specification().outside_data else "plain",
         tool.entry.label,
         definition["version"],
     )
@@ -241,7 +278,7 @@ _LABELS = (
     ("Input", True),
     ("Output", True),
     ("Limits", False),
-    ("Network", False),
+    ("Reaches", False),
     ("In shared rooms", False),
     ("Result", False),
     ("Entry", True),

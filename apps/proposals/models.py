@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from apps.core.models import Blob, Stamped
+from apps.domain.manifests import FORMAT_TITLES
 from apps.proposals.querysets import ProposalQuerySet
 
 
@@ -28,6 +29,8 @@ class PackageProposal(Stamped):
     manifest = models.JSONField()
     artifact_hash = models.CharField(max_length=71)
     contract_digest = models.CharField(max_length=71)
+    # The content address of what the package needs of others; empty where it needs nothing.
+    dependencies = models.CharField(max_length=64, blank=True)
     revision = models.PositiveIntegerField(default=1)
     note = models.CharField(max_length=500, blank=True)
     state = models.CharField(max_length=10, choices=State.choices, default=State.DRAFT)
@@ -57,6 +60,11 @@ class PackageProposal(Stamped):
 
     def __str__(self) -> str:
         return self.ref
+
+    @property
+    def format_title(self) -> str:
+        """What the package holds, in two words."""
+        return FORMAT_TITLES.get(self.format, self.format)
 
 
 class ProposalFile(models.Model):
@@ -107,6 +115,8 @@ class ProposalTest(Stamped):
     milliseconds = models.PositiveIntegerField(null=True, blank=True)
     explanation = models.CharField(max_length=500, blank=True)
     output = models.TextField(blank=True)
+    # What Pi's loader found in the package, with its version; empty for other formats.
+    surface = models.JSONField(default=dict, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     correlation_id = models.CharField(max_length=64)

@@ -10,6 +10,7 @@ from apps.accounts.models import User
 from apps.audit.selectors import Told, history_of
 from apps.core.errors import Refusal
 from apps.domain.canonical import digest
+from apps.domain.lockfiles import LockedPackage
 from apps.domain.manifests import Manifest, parse_manifest
 from apps.domain.packagetree import tree_digest
 from apps.packages.models import PackageVersion
@@ -18,7 +19,7 @@ from apps.packages.services import check_admissible
 from apps.proposals.comparison import Comparison, compare_contracts
 from apps.proposals.differences import ROW_BUDGET, DiffRow, FileDiff, compare_texts, compare_trees
 from apps.proposals.models import PackageProposal, ProposalTest
-from apps.proposals.selectors import ENDED_WITH_EVIDENCE, draft_tree
+from apps.proposals.selectors import ENDED_WITH_EVIDENCE, draft_tree, locked_packages
 
 HISTORY = 50
 ONE_FILE_BUDGET = 20_000
@@ -67,6 +68,7 @@ class ReviewSheet:
     history: Sequence[Told]
     gates: Sequence[Gate]
     may_decide: bool
+    dependencies: Sequence[LockedPackage]
 
     @property
     def blocked_by(self) -> str:
@@ -123,6 +125,7 @@ def review_sheet(
         history=history_of(proposal.key, limit=HISTORY),
         gates=gates,
         may_decide=proposal.state == State.SUBMITTED and proposal.author_id != reviewer.pk,
+        dependencies=locked_packages(tree),
     )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db.models import F, OuterRef, Prefetch, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
 from apps.accounts.models import User
+from apps.domain.lockfiles import BadLock, LockedPackage, dependencies_of
 from apps.packages.selectors import read_tree
 from apps.proposals.errors import NoSuchTest, ProposalNotFound
 from apps.proposals.models import PackageProposal, ProposalFile, ProposalTest
@@ -44,7 +45,16 @@ def proposal_sheet(*, proposal_id: Any, user: User) -> Any:
     found = visible_proposals(user).prefetch_related(files).filter(pk=proposal_id).first()
     if found is None:
         raise ProposalNotFound("There is no such proposal.")
+    found.locked = locked_packages(draft_tree(found)) if found.dependencies else ()
     return found
+
+
+def locked_packages(tree: Mapping[str, bytes]) -> Sequence[LockedPackage]:
+    """Return the packages that a tree's lock file names; a broken one is a problem elsewhere."""
+    try:
+        return dependencies_of(tree).packages
+    except BadLock:
+        return ()
 
 
 def tests_of(*, proposal_id: Any, user: User) -> QuerySet[ProposalTest]:

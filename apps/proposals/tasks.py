@@ -7,3 +7,9 @@ from apps.proposals import services
 def execute_test(test_id: str) -> None:
     """Run one queued test in the sandbox."""
     services.execute_test(test_id=test_id)
+
+
+@shared_task(name="proposals.collect_dependencies")
+def collect_dependencies() -> None:
+    """Throw away installed dependencies that nobody needs any more."""
+    services.collect_dependencies()

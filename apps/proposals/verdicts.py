@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from apps.proposals.models import ProposalTest
 from apps.sandbox.client import Reason
@@ -25,6 +26,7 @@ class Verdict:
     runtime: str = ""
     milliseconds: int | None = None
     output: str = ""
+    surface: dict[str, Any] = field(default_factory=dict)
 
 
 def judge(report: TestReport) -> Verdict:
@@ -35,13 +37,12 @@ def judge(report: TestReport) -> Verdict:
         state = State.ERROR
     else:
         state = State.FAILED
-    python = report.python_version
     return Verdict(
         state=state,
         explanation=report.sentence,
         ran=report.ran,
         failed=report.failed,
-        runtime=f"Python {python}, confined" if python else "confined",
+        runtime=f"{report.runtime}, confined" if report.runtime else "confined",
         milliseconds=report.duration_ms,
         output=report.output_tail.replace("\x00", "\ufffd"),
     )

@@ -20,8 +20,11 @@ from apps.domain.commandio.plain import BadArguments, clean_output, plain_argv
 from apps.domain.commandio.references import filled_reference
 from apps.domain.commandio.requests import Places, Request
 from apps.domain.commandio.results import MAX_STREAM_BYTES, BadResult, CommandResult, parse_result
+from apps.domain.egress import NO_NETWORK, Network
 from apps.domain.entries import CommandEntry, Program, Protocol
 from apps.domain.scoping import Artifact, ArtifactKind
+from apps.domain.sessions import HumanTool
+from apps.domain.tooling import MAX_TIMEOUT_S
 from apps.sandbox.client import run
 from apps.sandbox.errors import SandboxUnavailable
 from apps.sandbox.runner import CUT_SHORT, ReplyKind, ToolReply
@@ -31,6 +34,8 @@ PACKAGE: Final = "/package"
 PLACES: Final = Places(package=PACKAGE, output="/workspace/output", temporary="/tmp/call")  # noqa: S108
 # The programs that a runtime brings, which is bound only where one of them is started.
 _RUNTIMES: Final[Mapping[str, tuple[str, ...]]] = {"node": ("node",)}
+MOST_MS: Final = int(MAX_TIMEOUT_S * 1000)
+"""No call of a tool has more time than this, whatever its package asks for."""
 _OUTPUT: Final = "output/"
 # Make the call's two folders, go to the artifact's, and become the program: no shell stays, and no
 # word of the call is ever read by one.
@@ -49,6 +54,7 @@ class Bench:
     cancelled: Callable[[], bool] | None = None
     # The socket of another supervisor than the deployment's.
     path: Path | None = None
+    network: Network = NO_NETWORK
 
 
 def call_command_tool(entry: CommandEntry, arguments: Mapping[str, Any], bench: Bench) -> ToolReply:
@@ -66,9 +72,24 @@ def call_command_tool(entry: CommandEntry, arguments: Mapping[str, Any], bench: 
         return ToolReply(ReplyKind.BAD_REQUEST, message=str(refusal))
     seconds = min(bench.deadline_s, entry.timeout_ms / 1000)
     reply = _started(entry, argv, stdin, replace(bench, deadline_s=seconds))
-    asked, given = entry.timeout_ms, int(seconds * 1000)
-    if given < asked:
-        reply = replace(reply, clamped=(*reply.clamped, Clamp("timeout_ms", asked, given)))
+    if entry.timeout_ms > MOST_MS:
+        clamp = Clamp("timeout_ms", entry.timeout_ms, MOST_MS)
+        reply = replace(reply, clamped=(*reply.clamped, clamp))
+    return replace(reply, pins=pins)
+
+
+def call_human_tool(tool: HumanTool, bench: Bench) -> ToolReply:
+    """Run a program that is meant for a reviewer, who reads what it prints."""
+    try:
+        check_targets(bench.scope, bench.tree)
+        pins = pin_paths(bench.tree, tool.program.execution_paths)
+    except CannotPin as refusal:
+        return ToolReply(ReplyKind.UNPREPARED, message=f"PREPARATION_FAILED: {refusal}")
+    places = PLACES.artifacts(bench.scope)
+    argv = tuple(filled_reference(text, places) for text in tool.program.args)
+    entry = CommandEntry(Protocol.PLAIN, tool.program)
+    seconds = min(bench.deadline_s, tool.timeout_ms / 1000)
+    reply = _started(entry, argv, b"", replace(bench, deadline_s=seconds))
     return replace(reply, pins=pins)
 
 
@@ -88,6 +109,7 @@ def run_program(
         stdin=stdin,
         limits=_limits(bench),
         correlation_id=current_correlation_id(),
+        network=bench.network,
         keep_workspace=True,
         runtimes=_RUNTIMES.get(program.command, ()),
     )
@@ -139,7 +161,13 @@ def _started(entry: CommandEntry, argv: Sequence[str], stdin: bytes, bench: Benc
     except SandboxUnavailable as away:
         return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
     reply = _judged(entry.protocol, result)
-    return replace(reply, exit_code=result.exit_code, stats=result.stats, clamped=result.clamped)
+    return replace(
+        reply,
+        exit_code=result.exit_code,
+        stats=result.stats,
+        clamped=result.clamped,
+        crossings=result.crossings,
+    )
 
 
 def _judged(protocol: Protocol, result: SandboxResult) -> ToolReply:

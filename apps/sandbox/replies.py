@@ -45,6 +45,7 @@ class Counts:
     failed: int
     skipped: int
     names: tuple[str, ...]
+    runtime: str = ""
 
 
 def read_frame(data: bytes) -> dict[str, JsonValue]:
@@ -85,13 +86,14 @@ def read_tool_reply(data: bytes) -> Value | Raised | Unfit:
 def read_counts(data: bytes) -> Counts:
     """Return what a test run claims, or refuse it with BadReply."""
     fields = read_frame(data)
+    runtime = _text(fields.pop("runtime", ""), 40)
     names = fields.get("names")
     if set(fields) != {"ran", "failed", "skipped", "names"} or not isinstance(names, list):
         raise BadReply("The report has an unknown shape.")
     ran, failed, skipped = (_count(fields[name]) for name in ("ran", "failed", "skipped"))
     if failed + skipped > ran:
         raise BadReply("The report does not add up.")
-    return Counts(ran, failed, skipped, tuple(_text(one, 200) for one in names[:20]))
+    return Counts(ran, failed, skipped, tuple(_text(one, 200) for one in names[:20]), runtime)
 
 
 def _text(value: JsonValue, most: int) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from apps.core.correlation import current_correlation_id
+from apps.domain.egress import NO_NETWORK, Crossing, Network
 from apps.domain.wire import JsonValue
 from apps.domain.words import visible
 from apps.sandbox.client import OnOutput, run
@@ -35,7 +36,7 @@ Tree = Mapping[str, bytes] | Sequence[tuple[str, bytes]]
 _HARNESS: Final = Path(__file__).with_name("harness")
 _PYTHON: Final = ("python", "-I", "-S", "-B")
 _ENTRY = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z", re.ASCII)
-_TAIL_CHARACTERS: Final = 16_000
+TAIL_CHARACTERS: Final = 16_000
 
 
 class ReplyKind(StrEnum):
@@ -82,6 +83,7 @@ class ToolReply:
     stats: Stats = field(default_factory=Stats)
     clamped: tuple[Clamp, ...] = ()
     pins: Mapping[str, str] = field(default_factory=dict)
+    crossings: tuple[Crossing, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -110,12 +112,14 @@ def check_entry(entry: str) -> str:
     return entry
 
 
-def _files(tree: Tree) -> tuple[tuple[str, bytes], ...]:
+def files_of(tree: Tree) -> tuple[tuple[str, bytes], ...]:
+    """Return a tree as the pairs that a job takes."""
     return tuple(tree.items()) if isinstance(tree, Mapping) else tuple(tree)
 
 
-def _harness(name: str) -> tuple[tuple[str, bytes], ...]:
-    return ((name, (_HARNESS / name).read_bytes()),)
+def harness_file(*names: str) -> tuple[tuple[str, bytes], ...]:
+    """Return the small programs of ours that a job is given, by their names."""
+    return tuple((name, (_HARNESS / name).read_bytes()) for name in names)
 
 
 def call_python_tool(
@@ -129,6 +133,7 @@ def call_python_tool(
     on_output: OnOutput | None = None,
     cancelled: Callable[[], bool] | None = None,
     path: Path | None = None,
+    network: Network = NO_NETWORK,
 ) -> ToolReply:
     """Call `module:function` of a package tree with its arguments, confined.
 
@@ -137,11 +142,12 @@ def call_python_tool(
     """
     spec = SandboxSpec(
         argv=(*_PYTHON, "/kaizen/call_tool.py", check_entry(entry)),
-        files=_files(tree),
-        harness=_harness("call_tool.py"),
-        stdin=_encoded(arguments),
+        files=files_of(tree),
+        harness=harness_file("call_tool.py"),
+        stdin=encoded(arguments),
         limits=limits or Limits(),
         correlation_id=correlation or current_correlation_id(),
+        network=network,
     )
     try:
         result = run(
@@ -149,17 +155,20 @@ def call_python_tool(
         )
     except SandboxUnavailable as away:
         return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
-    return _judge_reply(result)
+    return judge_reply(result)
 
 
-def _encoded(arguments: Mapping[str, JsonValue]) -> bytes:
+def encoded(arguments: Mapping[str, JsonValue]) -> bytes:
+    """Return arguments as the JSON that a job reads, or refuse them with JobRefused."""
     try:
         return json.dumps(dict(arguments), allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as problem:
         raise JobRefused("The arguments are not JSON.") from problem
 
 
-def _judge_reply(result: SandboxResult) -> ToolReply:
+def judge_reply(result: SandboxResult) -> ToolReply:
+    """Say how a tool's call ended, from what came out of its sandbox."""
+
     def reply(
         kind: ReplyKind,
         message: str = "",
@@ -175,10 +184,11 @@ def _judge_reply(result: SandboxResult) -> ToolReply:
             message=message,
             traceback=traceback,
             exit_code=result.exit_code,
-            stdout=_shown(result.stdout),
-            stderr=_shown(result.stderr),
+            stdout=shown_output(result.stdout),
+            stderr=shown_output(result.stderr),
             stats=result.stats,
             clamped=result.clamped,
+            crossings=result.crossings,
         )
 
     if result.reason in CUT_SHORT:
@@ -213,7 +223,7 @@ class TestReport:
     sentence: str
     output_tail: str
     reason: Reason
-    python_version: str
+    runtime: str
     duration_ms: int
     clamped: tuple[Clamp, ...] = ()
 
@@ -234,28 +244,41 @@ def run_unittests(
     """
     spec = SandboxSpec(
         argv=(*_PYTHON, "/kaizen/run_tests.py"),
-        files=_files(tree),
-        harness=_harness("run_tests.py"),
+        files=files_of(tree),
+        harness=harness_file("run_tests.py"),
         limits=limits or Limits(),
         correlation_id=correlation or current_correlation_id(),
     )
     result = run(spec, deadline_s=deadline_s, on_output=on_output, cancelled=cancelled, path=path)
-    counts, sentence = _judge_tests(result)
+    return report_of(
+        result, judge_tests(result), runtime=f"Python {result.python}" if result.python else ""
+    )
+
+
+def report_of(result: SandboxResult, judged: tuple[Counts, str], *, runtime: str) -> TestReport:
+    """Build the report of a test run, from its counts and from why they are no pass, if so."""
+    counts, sentence = judged
     return TestReport(
         passed=not sentence,
         ran=counts.ran,
         failed=counts.failed,
         skipped=counts.skipped,
         sentence=sentence or f"{counts.ran} tests ran and none failed.",
-        output_tail=_shown(result.stdout + result.stderr)[-_TAIL_CHARACTERS:],
+        output_tail=shown_output(result.stdout + result.stderr)[-TAIL_CHARACTERS:],
         reason=result.reason,
-        python_version=result.python,
+        runtime=runtime,
         duration_ms=result.stats.wall_ms,
         clamped=result.clamped,
     )
 
 
-def _judge_tests(result: SandboxResult) -> tuple[Counts, str]:
+_UNITTESTS: Final = (
+    "No test ran: unittest looks for test*.py in the root of the package and in folders with an"
+    " __init__.py."
+)
+
+
+def judge_tests(result: SandboxResult, *, none_ran: str = _UNITTESTS) -> tuple[Counts, str]:
     """Return the counts, and why they are no pass; an empty sentence means that they are one."""
     nothing = Counts(0, 0, 0, ())
     if result.reason in CUT_SHORT:
@@ -270,13 +293,10 @@ def _judge_tests(result: SandboxResult) -> tuple[Counts, str]:
     if result.reason is not Reason.OK:
         return counts, f"The test run ended with exit code {result.exit_code}."
     if counts.ran - counts.skipped <= 0:
-        return counts, (
-            "No test ran: unittest looks for test*.py in the root of the package and in folders "
-            "with an __init__.py."
-        )
+        return counts, none_ran
     return counts, ""
 
 
-def _shown(output: bytes) -> str:
+def shown_output(output: bytes) -> str:
     """Return output for people: whatever a terminal would obey is made visible instead."""
     return visible(output.decode("utf-8", "replace"))

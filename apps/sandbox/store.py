@@ -47,11 +47,14 @@ class Store:
 
     folder: Path
     bundled: Path | None = None
+    pinned: frozenset[str] = frozenset()
+    """The trees that came with the deployment, by content address: never installed here."""
 
     def has(self, digest: str) -> bool:
         """Tell whether a tree is there, and note that it was wanted."""
-        if self.bundled is not None and (self.bundled / digest / DEPENDENCIES_FOLDER).is_dir():
-            return True
+        if digest in self.pinned:
+            place = self.bundled
+            return place is not None and (place / digest / DEPENDENCIES_FOLDER).is_dir()
         place = self.folder / digest
         if not (place / DEPENDENCIES_FOLDER).is_dir():
             return False
@@ -160,7 +163,23 @@ class Draft:
             opened.write(file.content)
 
 
+PINS: Final = Path(__file__).with_name("pins") / "bundled.txt"
+
+
 def the_store() -> Store:
-    """Return the store of this machine, as the settings say."""
+    """Return the store of this machine, as the settings and the pins say."""
     bundled: str = settings.KAIZEN_BUNDLED_DEPENDENCIES
-    return Store(Path(settings.KAIZEN_DEPENDENCIES_DIR), Path(bundled) if bundled else None)
+    return Store(
+        Path(settings.KAIZEN_DEPENDENCIES_DIR),
+        Path(bundled) if bundled else None,
+        read_pins(PINS.read_text()),
+    )
+
+
+def read_pins(text: str) -> frozenset[str]:
+    """Read which trees are bundled: one content address a line, words after # are for people."""
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    pins = frozenset(line for line in lines if line)
+    if wrong := next((one for one in pins if not _DIGEST.match(one)), None):
+        raise ValueError(f"{wrong[:80]!r} is no content address of bundled dependencies.")
+    return pins

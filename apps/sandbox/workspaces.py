@@ -8,7 +8,6 @@ come as text, as they lie on disk, and go back as such.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
@@ -17,7 +16,6 @@ from apps.accounts.models import User
 from apps.domain.hashline import (
     Edited,
     Grammar,
-    LineSet,
     Memory,
     Refused,
     Target,
@@ -30,7 +28,6 @@ from apps.domain.hashline import (
 from apps.domain.hashline import Refusal as HashlineRefusal
 from apps.domain.hashline.targets import settle_path
 from apps.domain.hashline.views import MAX_VIEW_LINES
-from apps.domain.redaction import redact_text
 from apps.rooms.models import Room
 from apps.sandbox.errors import FileRefused, MemoryMovedOn, WorkspaceNotFound
 from apps.sandbox.memory import load_memory, lock_memory, save_memory
@@ -71,7 +68,7 @@ def show_file(
         text = read_text(content, path=path).text
     except HashlineRefusal as refusal:
         raise FileRefused(refusal.sentence, extra={"rule": refusal.rule.value}) from None
-    shown = _without_secrets(view(path, text, first=first, count=count))
+    shown = view(path, text, first=first, count=count)
     for attempt in range(ATTEMPTS):
         workspace = _workspace(workspace_id, owner)
         before = load_memory(workspace, [Target(path, None, None)])
@@ -85,21 +82,6 @@ def show_file(
             if attempt == ATTEMPTS - 1:
                 raise
     raise AssertionError("Every attempt returns or raises.")
-
-
-def _without_secrets(shown: View) -> View:
-    """Take out what no model may read; a line that lost something was not shown."""
-    text = redact_text(shown.text)
-    if text == shown.text:
-        return shown
-    left = set(text.split("\n"))
-    # Each row begins with its number, so none can be taken for another.
-    seen = [
-        number
-        for number, row in enumerate(shown.text.split("\n")[1:], shown.first)
-        if row in left and number in shown.seen
-    ]
-    return replace(shown, text=text, seen=LineSet.of_lines(seen))
 
 
 def edit_files(

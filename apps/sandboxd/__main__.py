@@ -163,7 +163,8 @@ def _environments() -> tuple[Path, ...]:
     """Return where our own packages lie; what they are is nobody's business inside."""
     if sys.prefix != sys.base_prefix:
         return (Path(sys.prefix).resolve(),)
-    return tuple({Path(sysconfig.get_path(kind)).resolve() for kind in ("purelib", "platlib")})
+    places = {Path(sysconfig.get_path(kind)).resolve() for kind in ("purelib", "platlib")}
+    return tuple(place for place in places if Path("/usr") in place.parents)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@ class ToolsConfig(AppConfig):
 
     def ready(self) -> None:
         from apps.packages.names import register_reserved_names
+        from apps.tools.credentials import register_adapter
+        from apps.tools.declared import Connections
         from apps.tools.registry import AGENT_LOOP_TOOL_NAMES
 
+        register_adapter(Connections())
         register_reserved_names(lambda: AGENT_LOOP_TOOL_NAMES)

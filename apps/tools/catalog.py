@@ -39,7 +39,7 @@ def offered_tools(run: Run, *, whatever_is_kept: bool = False) -> list[Tool]:
         facts = replace(facts, member_choice=Narrowing())
     found = (pinned(tool, policy) for tool in _held_tools(run.agent))
     offered = [tool for tool in found if may_be_offered(tool.spec, replace_tool(facts, tool))]
-    return _whole_protocols(_held_above(run, offered))
+    return _in_company(_whole_protocols(_held_above(run, offered)))
 
 
 def known_specs(agent: Agent) -> dict[str, Specification]:
@@ -127,6 +127,12 @@ def _whole_protocols(tools: list[Tool]) -> list[Tool]:
     """Leave out what belongs to a protocol of which the run lacks a part."""
     names = {tool.spec.name for tool in tools}
     return [tool for tool in tools if names.issuperset(protocol_of(tool.spec.name) or ())]
+
+
+def _in_company(tools: list[Tool]) -> list[Tool]:
+    """Leave out what is of use, or of no harm, only beside another tool that is not there."""
+    names = {tool.spec.name for tool in tools}
+    return [tool for tool in tools if not tool.goes_with or tool.goes_with in names]
 
 
 def _held_tools(agent: Agent) -> list[Tool]:

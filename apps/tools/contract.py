@@ -73,13 +73,18 @@ class Tool:
     """The switch of the deployment that it hangs on, if any."""
     needs_sandbox: bool = False
     """Whether it is there only while code can run confined."""
+    goes_with: str = ""
+    """The tool without which this one is not offered, if any."""
     pins: Pins = field(default_factory=Pins)
     """The arguments that the deployment sets itself."""
 
+    allowed: bool = True
+    """Whether the deployment's own rules let such a tool be called at all."""
+
     @property
     def enabled(self) -> bool:
-        """Whether the deployment's switch is on, and what the tool runs in is there."""
-        if self.feature is not None and not feature_is_on(self.feature):
+        """Whether the deployment lets it be called, and what the tool runs in is there."""
+        if not self.allowed or (self.feature is not None and not feature_is_on(self.feature)):
             return False
         return not self.needs_sandbox or sandbox_is_there()
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
+import time
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.db import connection
 
 from apps.core.correlation import current_correlation_id
 from apps.domain.commandio.results import without_pixels
+from apps.domain.egress import Crossing
 from apps.domain.entries import (
     CommandEntry,
     FileEntry,
@@ -22,6 +25,8 @@ from apps.domain.entries import (
     PiEntry,
     PythonEntry,
 )
+from apps.domain.filescope.files import Files
+from apps.domain.lockfiles import BadLock, dependencies_of
 from apps.domain.manifests import BadManifest, Manifest, parse_manifest
 from apps.domain.manifests import PackageTool as Declared
 from apps.domain.tooling import BadSpecification, Reason, Specification, ToolFailure, ToolOk
@@ -32,9 +37,17 @@ from apps.packages.models import PackageTool, PackageVersion
 from apps.packages.selectors import load_tree
 from apps.sandbox.client import Limits
 from apps.sandbox.commands import Bench, call_command_tool
+from apps.sandbox.dependencies import install
+from apps.sandbox.errors import DependenciesMissing
+from apps.sandbox.node import call_node_tool
+from apps.sandbox.pi import call_pi_tool
 from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
 from apps.tools.contract import CallContext, Handler, Tool
+from apps.tools.declared import call_request, network_allowed
 from apps.tools.filetools import call_declared_file_tool
+
+MAX_TOLD = 40
+"""Destinations that the audit trail tells of one call."""
 
 log = structlog.get_logger(__name__)
 
@@ -77,11 +90,17 @@ def as_tool(row: PackageTool) -> Tool | None:
     """
     admitted = _Admitted(row.version_id, row.version)
     try:
+        network = _declared(admitted, row.name).network
         spec = _specification(admitted, row.name)
     except (BadManifest, BadSpecification, LookupError) as broken:
         log.error("package_tool_unreadable", tool=row.name, error=str(broken)[:200])
         return None
-    return Tool(spec=spec, handler=_handler(row, admitted), feature=Feature.PACKAGES)
+    return Tool(
+        spec=spec,
+        handler=_handler(row, admitted),
+        feature=Feature.PACKAGES,
+        allowed=network_allowed(network),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +131,21 @@ def _manifest(admitted: _Admitted) -> Manifest:
 
 def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
     def call(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
+        tool = _declared(admitted, row.name)
+        if isinstance(tool.entry, HttpEntry):
+            return call_request(tool, arguments, context)
         try:
             tree = load_tree(row.version)
         except TreeMismatch as changed:
             return ToolFailure(Reason.DEPENDENCY_UNAVAILABLE, str(changed))
         # The child may take its whole time: no connection is held while it runs.
         connection.close()
-        tool = _declared(admitted, row.name)
         reply = call_packaged(
             tool,
             _manifest(admitted),
             tree,
             arguments,
-            deadline_s=context.deadline.remaining,
+            deadline_s=min(context.deadline.remaining, settings.PKG_RUNNER_TIMEOUT_SECONDS),
             cancelled=context.cancelled,
         )
         return _result(reply, tool)
@@ -141,10 +162,12 @@ def call_packaged(
     deadline_s: float,
     cancelled: Callable[[], bool] | None = None,
     path: Path | None = None,
+    files: Files | None = None,
 ) -> ToolReply:
     """Carry out one call of a declared tool on its package's files, by the kind of its entry.
 
-    `path` is the socket of another supervisor than the deployment's.
+    `path` is the socket of another supervisor than the deployment's; `files` are looked at by file
+    tools instead of the tree.
     """
     match tool.entry:
         case PythonEntry():
@@ -157,6 +180,7 @@ def call_packaged(
                 correlation=current_correlation_id(),
                 cancelled=cancelled,
                 path=path,
+                network=tool.network,
             )
         case CommandEntry(session=session) if session:
             return _not_here("sessions of programs")
@@ -165,15 +189,54 @@ def call_packaged(
             if scope is None:
                 raise LookupError(f"{manifest.ref} has no artifact {tool.artifact}.")
             bench = Bench(tree, scope, limits_of(tool.limits), deadline_s, cancelled, path)
+            bench = replace(bench, network=tool.network)
             if isinstance(entry, FileEntry):
-                return call_declared_file_tool(entry, arguments, manifest, bench)
+                return call_declared_file_tool(entry, arguments, manifest, bench, files)
             return call_command_tool(entry, arguments, bench)
-        case NodeEntry():
-            return _not_here("Node functions")
-        case PiEntry():
-            return _not_here("extensions of Pi")
+        case NodeEntry() | PiEntry():
+            return _call_node(tool, tree, arguments, deadline_s, cancelled, path)
         case HttpEntry():
             return _not_here("declared requests")
+
+
+def _call_node(
+    tool: Declared,
+    tree: Mapping[str, bytes],
+    arguments: dict[str, Any],
+    deadline_s: float,
+    cancelled: Callable[[], bool] | None,
+    path: Path | None,
+) -> ToolReply:
+    """Run a tool that Node runs, once all that its package needs is installed."""
+    until = time.monotonic() + deadline_s
+    correlation = current_correlation_id()
+    try:
+        installed = install(
+            dependencies_of(tree),
+            deadline_s=deadline_s,
+            correlation=correlation,
+            cancelled=cancelled,
+            path=path,
+        )
+    except BadLock as broken:
+        return ToolReply(ReplyKind.CONTRACT_ERROR, message=str(broken))
+    except DependenciesMissing as missing:
+        return ToolReply(ReplyKind.UNAVAILABLE, message=missing.message)
+    left = max(0.001, until - time.monotonic())
+    files = tuple(tree.items())
+    limits = node_limits_of(tool.limits)
+    if isinstance(tool.entry, PiEntry):
+        return call_pi_tool(
+            tree=files, entry=tool.entry, parameters=tool.definition["input"],
+            arguments=arguments, dependencies=installed, limits=limits, deadline_s=left,
+            correlation=correlation, cancelled=cancelled, path=path,
+        )  # fmt: skip
+    if not isinstance(tool.entry, NodeEntry):
+        raise TypeError("Only functions of Node and tools of Pi are run by Node.")
+    return call_node_tool(
+        tree=files, entry=tool.entry, arguments=arguments, dependencies=installed, limits=limits,
+        deadline_s=left, correlation=correlation, cancelled=cancelled, path=path,
+    )  # fmt: skip
 
 
 def _not_here(kind: str) -> ToolReply:
@@ -188,11 +251,18 @@ def limits_of(asked: dict[str, int] | None) -> Limits:
     return Limits(memory_mb=asked["memMB"], cpu_ms=asked["cpuMs"])
 
 
+def node_limits_of(asked: dict[str, int] | None) -> Limits:
+    """Return the same for a tool that Node runs; it needs more before its first line."""
+    if asked is None:
+        return Limits.for_node()
+    return Limits.for_node(memory_mb=asked["memMB"], cpu_ms=asked["cpuMs"])
+
+
 def _result(reply: ToolReply, tool: Declared) -> ToolOk | ToolFailure:
     provenance = _provenance(reply, tool.published)
     if reply.kind is ReplyKind.VALUE:
         # Only a result that was read block by block has images that are known to be some.
-        blocks = isinstance(tool.entry, CommandEntry | FileEntry)
+        blocks = isinstance(tool.entry, CommandEntry | FileEntry | PiEntry)
         value = without_pixels(reply.value) if blocks else reply.value
         return ToolOk(value, provenance=provenance)
     said = f"{reply.error_type}: {reply.message}" if reply.error_type else reply.message
@@ -210,4 +280,28 @@ def _provenance(reply: ToolReply, published: str) -> dict[str, Any]:
         kept["clamped"] = [
             {"limit": one.name, "asked": one.asked, "given": one.given} for one in reply.clamped
         ]
+    if reply.crossings:
+        kept["network"] = _crossed(reply.crossings)
     return kept
+
+
+def _crossed(crossings: Sequence[Crossing]) -> dict[str, Any]:
+    """Return what a call tried to reach: each destination with its verdict, counts and bytes."""
+    told: dict[tuple[str, int, str], list[Crossing]] = {}
+    for one in crossings:
+        told.setdefault((one.host, one.port, one.verdict), []).append(one)
+    return {
+        "tried": [
+            {
+                "host": host,
+                "port": port,
+                "verdict": verdict,
+                "addresses": sorted({one.address for one in all_of if one.address})[:4],
+                "times": len(all_of),
+                "received": sum(one.received for one in all_of),
+                "sent": sum(one.sent for one in all_of),
+            }
+            for (host, port, verdict), all_of in list(told.items())[:MAX_TOLD]
+        ],
+        "more": max(0, len(told) - MAX_TOLD),
+    }

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apps.domain.tooling import Effect, Registry, Specification
-from apps.tools.builtin import about, agents, artifacts, run_code, staged
+from apps.tools.builtin import about, agents, artifacts, run_code, staged, workspace
 from apps.tools.contract import Handler, Tool
 
 
@@ -35,6 +35,8 @@ THE_SET: Final = MappingProxyType(
         "list_available_agents": Entry(Effect.READ, "An agent can say who else may help."),
         "invoke_agent": Entry(Effect.READ, "Another agent helps, with no right of its own."),
         "run_code": Entry(Effect.WRITE, "Agents compute, and make what cannot be written as text."),
+        "read_workspace": Entry(Effect.WRITE, "What programs made and need is read by line."),
+        "edit_workspace": Entry(Effect.WRITE, "A program is mended where it is wrong, in place."),
         "search_about": Entry(Effect.READ, "Questions about Kaizen are answered from its pages."),
     }
 )
@@ -61,6 +63,7 @@ def register_spec(spec: Specification, executor: Handler) -> None:
 def _builtin_tools() -> MappingProxyType[str, Tool]:
     tools = (
         *artifacts.TOOLS, *staged.TOOLS, *agents.TOOLS, *about.TOOLS, *run_code.TOOLS,
+        *workspace.TOOLS,
     )  # fmt: skip
     for tool in tools:
         register_spec(tool.spec, tool.handler)

@@ -163,7 +163,7 @@ def test_a_tool_that_says_nothing_about_rooms_stays_out_of_them() -> None:
         (manifest(version="1.2.0\n"), "version", "pattern"),
         (manifest(version="01.2.0"), "version", "pattern"),
         (manifest(ref="word-tools@1.2.1"), "ref", "ref"),
-        (manifest(format="pi"), "format", "unsupported"),
+        (manifest(format="wasm"), "format", "unsupported"),
         (manifest(posture="strict"), "posture", "unsupported"),
         (manifest(skills=[{"name": "x"}]), "skills", "unsupported"),
         (manifest(tools=[]), "tools", "minItems"),
@@ -320,7 +320,6 @@ HTTP = {"kind": "http", "method": "GET", "urlTemplate": "https://x.test"}
             "codeArtifactRef.imageRef",
             "falseSchema",
         ),
-        ({"spec": HTTP}, "spec", "unsupported"),
         ({"spec": HTTP, "pauses": True}, "pauses", "incoherent"),
         (
             {"spec": {**HTTP, "successStatus": {"min": 99, "max": 200}}},
@@ -340,8 +339,8 @@ HTTP = {"kind": "http", "method": "GET", "urlTemplate": "https://x.test"}
         ({"pauses": True}, "pauses", "unsupported"),
         ({"network": {"kind": "none", "hosts": ["x"]}}, "network.hosts", "falseSchema"),
         ({"network": {"kind": "allowlist", "hosts": []}}, "network.hosts", "minItems"),
-        ({"network": {"kind": "unrestricted"}}, "network.kind", "unsupported"),
-        ({"network": {"kind": "allowlist", "hosts": ["x"]}}, "network.kind", "unsupported"),
+        ({"network": {"kind": "allowlist", "hosts": ["x"]}}, "network.hosts", "incoherent"),
+        ({"network": {"kind": "allowlist", "hosts": ["10.0.0.1"]}}, "network.hosts", "incoherent"),
         ({"sandbox": "none"}, "sandbox", "unsupported"),
         ({"transport": "mcp"}, "transport", "unsupported"),
     ],
@@ -372,7 +371,7 @@ def test_five_fields_of_a_definition_are_required(field: str) -> None:
 
 
 def test_an_unsupported_field_says_why() -> None:
-    with pytest.raises(BadManifest, match="package code has no network"):
+    with pytest.raises(BadManifest, match="has nobody to hand a link to"):
         parse_manifest(with_definition(pauses=True))
 
 

@@ -36,7 +36,7 @@ def report(**changes: Any) -> TestReport:
         "sentence": "3 tests ran and none failed.",
         "output_tail": "OK\n",
         "reason": Reason.OK,
-        "python_version": "3.11.2",
+        "runtime": "Python 3.11.2",
         "duration_ms": 412,
     }
     return TestReport(**{**fields, **changes})
@@ -54,7 +54,7 @@ def sandbox(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], list[dict[str, A
             asked.append(job)
             return run(**job)
 
-        monkeypatch.setattr("apps.proposals.services.testing.run_unittests", noted)
+        monkeypatch.setattr("apps.proposals.examination.run_unittests", noted)
         monkeypatch.setattr("apps.proposals.pulse._TICK", 3600)
         return asked
 

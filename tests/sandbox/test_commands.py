@@ -271,8 +271,9 @@ def test_what_cannot_be_pinned_keeps_everything_from_running(daemon: Daemon) -> 
 def test_a_shorter_deadline_than_asked_for_is_recorded(daemon: Daemon) -> None:
     reply = call(daemon, ECHO, timeout_ms=500_000, deadline_s=20)
     assert [(one.name, one.asked, one.given) for one in reply.clamped] == [
-        ("timeout_ms", 500_000, 20_000)
+        ("timeout_ms", 500_000, 240_000)
     ]
+    assert call(daemon, ECHO, timeout_ms=20_000, deadline_s=10).clamped == ()
 
 
 def test_calls_leave_nothing_for_one_another(daemon: Daemon) -> None:

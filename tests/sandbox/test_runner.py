@@ -200,7 +200,7 @@ def test_a_green_run_passes_with_its_counts(daemon: Daemon) -> None:
     assert (report.ran, report.failed, report.skipped) == (2, 0, 0)
     assert "test_two" in report.output_tail
     assert report.sentence == "2 tests ran and none failed."
-    assert report.python_version.startswith("3.")
+    assert report.runtime.startswith("Python 3.")
     assert report.duration_ms > 0
 
 

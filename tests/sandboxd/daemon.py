@@ -17,6 +17,7 @@ from typing import Any
 from apps.sandbox.client import run
 from apps.sandbox.provision import provide
 from apps.sandbox.spec import Limits, SandboxResult, SandboxSpec
+from apps.sandboxd.bwrap import find_bubblewrap
 from kaizen.supervisor.state import runtime_store
 
 CLONE = Path(__file__).resolve().parents[2]
@@ -27,10 +28,15 @@ class Daemon:
     """One supervisor with folders of its own."""
 
     program: tuple[str, ...] = ("-m", "apps.sandboxd")
+    interpreter = sys.executable
+    code = CLONE
+    uid: int | None = None
 
     def __init__(self, home: Path, *options: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="daemon-", dir=home))
         self.folder.chmod(0o755)
+        if self.uid is not None:
+            os.chown(self.folder, self.uid, self.uid)
         self.socket = self.folder / "s.sock"
         self.state = self.folder / "state"
         self.log = self.folder / "log"
@@ -42,12 +48,18 @@ class Daemon:
         with self.log.open("wb") as log:
             return subprocess.Popen(
                 [
-                    sys.executable, *self.program, "--socket", str(self.socket),
+                    self.interpreter, *self.program, "--socket", str(self.socket),
                     "--state", str(self.state), "--runtime", str(self.home / "runtime"),
                     *self._options,
                 ],
-                cwd=CLONE, env={}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                cwd=self.code, env={}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                user=self.uid, group=self.uid, extra_groups=None if self.uid is None else [],
             )  # fmt: skip
+
+    @property
+    def as_root(self) -> bool:
+        """Tell whether each of its sandboxes has a user id of its own."""
+        return os.geteuid() == 0 and self.uid is None
 
     def restart(self) -> None:
         """Start again after the process ended, on the same folders."""
@@ -126,6 +138,38 @@ class BareDaemon(Daemon):
         "-c",
         "import sys; from apps.sandboxd import __main__, driver;"
         " driver.find_tree = lambda tag: None; sys.exit(__main__.main())",
+    )
+
+
+class UserDaemon(Daemon):
+    """The supervisor of an ordinary user, started by root: it stands on the standard library, so a
+    copy that this user can read, run by the sandbox's own Python, is all that it needs.
+    """
+
+    uid = 60_650
+
+    def __init__(self, home: Path, *options: str) -> None:
+        self.interpreter = str(home / "runtime" / "python")
+        self.code = home / "code"
+        if not self.code.is_dir():
+            without = shutil.ignore_patterns("__pycache__")
+            for part in ("apps/sandboxd", "apps/domain"):
+                shutil.copytree(CLONE / part, self.code / part, ignore=without)
+            shutil.copy(CLONE / "apps/__init__.py", self.code / "apps/__init__.py")
+            for one in (self.code, *self.code.rglob("*")):
+                one.chmod(0o755 if one.is_dir() else 0o644)
+        wrapper = find_bubblewrap(None, home)
+        super().__init__(home, "--bwrap", str(wrapper.path), *options)
+
+
+class UnfilteredDaemon(Daemon):
+    """A broken build: every system call passes. Attacks on the filter have to find it open."""
+
+    program = (
+        "-c",
+        "import struct, sys; from apps.sandboxd import __main__, driver;"
+        " driver.build_filter = lambda: struct.pack('=HBBI', 6, 0, 0, 0x7fff0000);"
+        " sys.exit(__main__.main())",
     )
 
 

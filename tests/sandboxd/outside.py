@@ -2,10 +2,8 @@
 
 import datetime
 import ipaddress
-import os
 import socket
 import ssl
-import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.sandboxd import daemon
 from tests.sandboxd.daemon import Daemon
 
 DOOR = "127.0.0.0/8"
@@ -72,23 +71,8 @@ class NamedDaemon(Daemon):
         super().__init__(home, "--egress-exempt", DOOR, *options)
 
 
-class UserDaemon(NamedDaemon):
+class UserDaemon(NamedDaemon, daemon.UserDaemon):
     """The same one, started as an ordinary user by root."""
-
-    uid = 61_234
-
-    def _start(self) -> "subprocess.Popen[bytes]":
-        os.chown(self.folder, self.uid, self.uid)
-        with self.log.open("wb") as log:
-            return subprocess.Popen(
-                [
-                    "/usr/bin/python3", *self.program, "--socket", str(self.socket),
-                    "--state", str(self.state), "--runtime", str(self._home / "runtime"),
-                    *self._options,
-                ],
-                cwd=Path(__file__).resolve().parents[2], env={}, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, user=self.uid, group=self.uid, extra_groups=[],
-            )  # fmt: skip
 
 
 class Upstream:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandboxd.daemon import Daemon, as_root
+from tests.sandboxd.daemon import Daemon
 
 pytestmark = pytest.mark.sandbox
 
@@ -132,7 +132,7 @@ def test_secrets_and_levers_of_the_kernel_are_out_of_reach(daemon: Daemon) -> No
 def test_root_is_nobody_here(daemon: Daemon, sandbox_home: Path) -> None:
     """What only root may read stays unread, even where it lies below a folder that is bound."""
     secret = next((sandbox_home / "runtime").glob("cpython-*"), Path("/nonexistent")) / "secret"
-    if as_root() and secret.parent.is_dir():
+    if daemon.as_root and secret.parent.is_dir():
         secret.write_text("of root alone")
         secret.chmod(0o600)
     told = daemon.told(
@@ -153,13 +153,13 @@ def test_root_is_nobody_here(daemon: Daemon, sandbox_home: Path) -> None:
     # The host's root has no name inside.
     assert owner_of_usr != 0
     assert set(groups) <= {1000}
-    if as_root() and secret.parent.is_dir():
+    if daemon.as_root and secret.parent.is_dir():
         assert text == "PermissionError"
         secret.unlink()
 
 
 def test_every_running_sandbox_has_a_user_id_of_its_own(daemon: Daemon) -> None:
-    if not as_root():
+    if not daemon.as_root:
         pytest.skip("Only a supervisor started as root has user ids to give.")
     seen: list[str] = []
 

@@ -11,7 +11,15 @@ import pytest
 from django.conf import settings
 
 from apps.domain.policy import ApprovalMode, declared_mode
-from apps.domain.tooling import Effect, EffectDomain, EffectKind, Guard, NameTaken, NotInTheSet
+from apps.domain.tooling import (
+    Capability,
+    Effect,
+    EffectDomain,
+    EffectKind,
+    Guard,
+    NameTaken,
+    NotInTheSet,
+)
 from apps.tools.registry import (
     AGENT_LOOP_TOOL_NAMES,
     BUILTIN_TOOLS,
@@ -22,7 +30,7 @@ from apps.tools.registry import (
 from tests.domain.test_tooling import READ, WRITES, make
 
 # The trip-wire. Whoever changes it widens or narrows what every agent may be offered.
-CARDINALITY = 11
+CARDINALITY = 13
 
 # Every kind as it was decided, also of tools that do not exist yet.
 DECIDED = {
@@ -118,7 +126,9 @@ def test_our_own_tools_commit_with_their_settlement_and_ask_nobody(name: str) ->
     confined = name in IN_THE_SANDBOX
     assert spec.guard is (Guard.ISOLATED if confined else Guard.MEMBER_STORE)
     assert spec.effect_domain is (EffectDomain.CHECKPOINTED if confined else EffectDomain.OURS)
-    assert spec.later is BUILTIN_TOOLS[name].needs_sandbox is confined
+    assert spec.later is confined
+    # What works on the files of programs is there where programs can run, and not otherwise.
+    assert BUILTIN_TOOLS[name].needs_sandbox is (spec.capability is Capability.CODE_RUN)
     assert declared_mode(spec) is not ApprovalMode.ASK_EVERY_TIME
 
 

@@ -187,6 +187,9 @@ def returned(spec: Specification, result: ToolResult) -> Executed:
         return Executed(Outcome.ERROR, ToolFailure(Reason.CONTRACT_ERROR, said))
     if isinstance(result, ToolFailure):
         outcomes = {Reason.TIMEOUT: Outcome.TIMEOUT, Reason.CANCELLED: Outcome.STOPPED}
+        if spec.effect is not Effect.READ and spec.effect_domain is EffectDomain.EXTERNAL:
+            # The tool itself says that nobody knows what became of its write.
+            outcomes[Reason.OUTCOME_UNKNOWN] = Outcome.AMBIGUOUS
         return Executed(outcomes.get(result.reason, Outcome.ERROR), _honest(spec, result))
     if member := reported_failure(result.value):
         return Executed(Outcome.ERROR, _reported(spec, result, member))

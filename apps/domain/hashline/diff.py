@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from apps.domain.hashline.lines import LineSet
 from apps.domain.hashline.myers import Run, common_runs
-from apps.domain.hashline.text import count_lines, has_tail_row, shown_cost
+from apps.domain.hashline.showing import shown_cost, without_secrets
+from apps.domain.hashline.text import count_lines, has_tail_row
 
 CONTEXT = 3
 MAX_DIFF_ROWS = 240
@@ -54,9 +55,9 @@ def unified(
         return Diff("", LineSet(), 0)
     head = [f"--- a/{source}", f"+++ b/{target}"]
     foot = [f"… {writer.left_out} more rows of this diff"] if writer.left_out else []
-    return Diff(
-        "\n".join([*head, *writer.rows, *foot]), LineSet.of_lines(writer.shown), writer.left_out
-    )
+    rows, untouched = without_secrets(writer.rows)
+    seen = LineSet.of_lines(line for at, line in writer.shown.items() if at in untouched)
+    return Diff("\n".join([*head, *rows, *foot]), seen, writer.left_out)
 
 
 def _regions(old: list[str], new: list[str], kept: Sequence[Run]) -> Iterator[_Region]:
@@ -104,7 +105,7 @@ class _Writer:
         self._new_lines = count_lines(new)
         self._room = room
         self.rows: list[str] = []
-        self.shown: list[int] = []
+        self.shown: dict[int, int] = {}
         self.left_out = 0
 
     def write(self, group: list[_Region]) -> None:
@@ -145,7 +146,7 @@ class _Writer:
         self._room -= cost
         self.rows.append(row)
         if whole and now is not None:
-            self.shown.append(now)
+            self.shown[len(self.rows) - 1] = now
 
 
 def _range(first: int, end: int) -> str:

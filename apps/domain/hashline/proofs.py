@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from apps.domain.hashline.blocks import Resolved
 from apps.domain.hashline.lines import LineSet
 from apps.domain.hashline.model import After, Before, Span
-from apps.domain.hashline.text import count_lines, shown_cost
+from apps.domain.hashline.showing import shown_cost, without_secrets
+from apps.domain.hashline.text import count_lines
 
 MAX_SHOWN = 40
 MAX_SHOWN_UNITS = 512
@@ -55,7 +56,8 @@ def show_missing(missing: LineSet, rows: list[str]) -> tuple[str, bool]:
             break
         room -= cost
         shown.append(entry)
-    return "\n".join(shown), whole
+    clean, untouched = without_secrets(shown)
+    return "\n".join(clean), whole and len(untouched) == len(shown)
 
 
 def show_around(anchors: LineSet, rows: list[str]) -> tuple[str, LineSet]:
@@ -68,10 +70,11 @@ def show_around(anchors: LineSet, rows: list[str]) -> tuple[str, LineSet]:
                 break
             wanted.add(line)
     shown = sorted(wanted)
-    text = "\n".join(
-        f"{'*' if line in anchors else ''}{line}:{clip_row(rows[line - 1])}" for line in shown
+    clean, untouched = without_secrets(
+        [f"{'*' if line in anchors else ''}{line}:{clip_row(rows[line - 1])}" for line in shown]
     )
-    return text, LineSet.of_lines(line for line in shown if fits(rows[line - 1]))
+    whole = (line for at, line in enumerate(shown) if at in untouched and fits(rows[line - 1]))
+    return "\n".join(clean), LineSet.of_lines(whole)
 
 
 def fits(row: str) -> bool:

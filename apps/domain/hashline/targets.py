@@ -32,10 +32,10 @@ def targets_of(patch: str) -> list[Target]:
         path = settle_path(section.path)
         try:
             file_op = parse(section).file_op
+            destination = settle_path(file_op.destination) if isinstance(file_op, Move) else None
         except Refusal:
             # Sections are worked out in order: an earlier one may have to be refused first.
-            file_op = None
-        destination = settle_path(file_op.destination) if isinstance(file_op, Move) else None
+            destination = None
         found.append(Target(path, section.tag, destination))
     return found
 

@@ -7,7 +7,6 @@ as the only line break. How the file looked before is kept beside it and put bac
 from __future__ import annotations
 
 from dataclasses import dataclass
-from json.encoder import encode_basestring
 
 import xxhash
 
@@ -65,14 +64,6 @@ def encoded(content: str, *, path: str = "") -> bytes:
         raise Refusal(
             Rule.NOT_TEXT, "The text holds half a character (a lone surrogate).", path=path
         ) from None
-
-
-def shown_cost(row: str) -> int:
-    """Return the room that a row takes in an answer, which travels as JSON, its line end included.
-
-    What an answer has no room for is cut off, and then it was not shown.
-    """
-    return len(encode_basestring(row))
 
 
 def rows_of(text: str) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from apps.domain.hashline.lines import LineSet
-from apps.domain.hashline.text import count_lines, rows_of, shown_cost, tag_of
+from apps.domain.hashline.showing import shown_cost, without_secrets
+from apps.domain.hashline.text import count_lines, rows_of, tag_of
 
 MAX_VIEW_LINES = 2_000
 MAX_VIEW_CHARACTERS = 28_000
@@ -29,8 +30,8 @@ def view(path: str, text: str, *, first: int = 1, count: int = MAX_VIEW_LINES) -
     rows = rows_of(text)
     lines = count_lines(rows)
     tag = tag_of(text)
-    shown = [f"[{path}#{tag}]"]
-    seen: list[int] = []
+    shown: list[str] = []
+    seen: dict[int, int] = {}
     room = MAX_VIEW_CHARACTERS
     start = max(1, first)
     last = start - 1
@@ -44,7 +45,10 @@ def view(path: str, text: str, *, first: int = 1, count: int = MAX_VIEW_LINES) -
         shown.append(entry)
         last = line
         if whole:
-            seen.append(line)
+            seen[len(shown) - 1] = line
+    shown, untouched = without_secrets(shown)
+    shown.insert(0, f"[{path}#{tag}]")
     if start > lines or last < lines or start > 1:
         shown.append(f"[showing lines {start}-{last} of {lines}]")
-    return View("\n".join(shown), tag, LineSet.of_lines(seen), start, last, lines)
+    shown_whole = LineSet.of_lines(line for at, line in seen.items() if at in untouched)
+    return View("\n".join(shown), tag, shown_whole, start, last, lines)

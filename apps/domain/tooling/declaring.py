@@ -84,7 +84,7 @@ _TYPES: Final[dict[Any, str]] = {
     bool: (
         "parallel_safe retry_safe outside_data uses_connection needs_approval_when_unattended later"
     ),
-    tuple: "intent_hints side_effects aliases",
+    tuple: "intent_hints side_effects aliases reaches",
     bytes: "input_text output_text",
     Family: "family",
     Effect: "effect",
@@ -142,6 +142,7 @@ def specify(
     needs_approval_when_unattended: bool = False,
     pauses: Pauses | None = None,
     later: bool = False,
+    reaches: tuple[str, ...] = (),
 ) -> Specification:
     """Return a checked specification, or raise `BadSpecification` for the first false word.
 
@@ -182,6 +183,7 @@ def specify(
         needs_approval_when_unattended=needs_approval_when_unattended,
         pauses=pauses,
         later=later,
+        reaches=_items(reaches, str, "reaches"),
     )
     check_specification(made)
     return made
@@ -335,6 +337,8 @@ def _check_places(spec: Specification) -> None:
         raise BadSpecification(
             "effect_domain", f"The guard {spec.guard} does not cover {spec.effect_domain}."
         )
+    if spec.reaches and spec.effect_domain is EffectDomain.OURS:
+        raise BadSpecification("reaches", "What commits with its settlement reaches nobody.")
     if spec.effect_domain is EffectDomain.EXTERNAL and not spec.later:
         raise BadSpecification("later", "What reaches outside may wait, so it runs later.")
     if spec.collaboration in _READ_CLASSES and spec.effect is not Effect.READ:

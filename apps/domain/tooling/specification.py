@@ -126,6 +126,8 @@ class Specification:
     needs_approval_when_unattended: bool
     pauses: Pauses | None
     later: bool
+    reaches: tuple[str, ...] = ()
+    """The hosts outside that its calls may reach, as they are shown to whoever decides."""
 
     @property
     def source(self) -> str:

@@ -81,6 +81,7 @@ class TestSerializer(serializers.ModelSerializer):
             "runtime",
             "milliseconds",
             "output",
+            "surface",
             "attempts",
             "artifact_hash",
             "contract_digest",
@@ -139,10 +140,20 @@ class FileSerializer(serializers.Serializer):
     digest = serializers.CharField(source="blob_id")
 
 
+class DependencySerializer(serializers.Serializer):
+    """One package that a package needs, with the hash of its archive."""
+
+    name = serializers.CharField()
+    version = serializers.CharField()
+    place = serializers.CharField()
+    sha512 = serializers.CharField()
+
+
 class ProposalDetailSerializer(ProposalSerializer):
-    """A proposal with its manifest and the names of its files."""
+    """A proposal with its manifest, the names of its files, and what it needs of others."""
 
     files = FileSerializer(source="listed_files", many=True)
+    dependencies = DependencySerializer(source="locked", many=True)
 
     class Meta(ProposalSerializer.Meta):
-        fields = (*ProposalSerializer.Meta.fields, "manifest", "files")
+        fields = (*ProposalSerializer.Meta.fields, "manifest", "files", "dependencies")

@@ -1,5 +1,6 @@
 """How does a proposal move? Drafts, their tests, and their decision."""
 
+from apps.proposals.services.dependencies import collect_dependencies
 from apps.proposals.services.drafts import (
     create_proposal,
     replace_draft,
@@ -12,6 +13,7 @@ from apps.proposals.services.testing import TEST_TASK, execute_test, request_tes
 __all__ = [
     "TEST_TASK",
     "approve_proposal",
+    "collect_dependencies",
     "create_proposal",
     "execute_test",
     "reject_proposal",

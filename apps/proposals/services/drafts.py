@@ -16,6 +16,7 @@ from apps.accounts.models import User
 from apps.audit.services import record
 from apps.core.blobs import put_blob
 from apps.core.errors import Forbidden, Invalid
+from apps.domain.lockfiles import dependencies_of
 from apps.domain.manifests import BadManifest, Manifest, package_problems, parse_manifest
 from apps.domain.packagetree import tree_digest
 from apps.packages.services import check_admissible
@@ -198,6 +199,7 @@ def _describe(proposal: PackageProposal, read: Manifest, files: Mapping[str, byt
     proposal.manifest = read.as_dict()
     proposal.artifact_hash = tree_digest(files)
     proposal.contract_digest = read.contract_digest
+    proposal.dependencies = dependencies_of(files).digest
 
 
 def _write_files(proposal: PackageProposal, files: Mapping[str, bytes]) -> None:

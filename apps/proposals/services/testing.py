@@ -24,19 +24,17 @@ from apps.audit.services import SYSTEM, record
 from apps.core.correlation import bind_correlation_id, current_correlation_id
 from apps.core.queue import ring
 from apps.domain.packagetree import tree_digest
-from apps.proposals.errors import NotADraft, ProposalNotFound
+from apps.proposals.errors import InvalidPackage, NotADraft, ProposalNotFound
+from apps.proposals.examination import Draft, examine
 from apps.proposals.models import PackageProposal, ProposalTest
 from apps.proposals.pulse import CLAIM_SECONDS, Pulse
 from apps.proposals.selectors import draft_tree
-from apps.proposals.services.drafts import OPEN_STATES, lock_proposal
-from apps.proposals.verdicts import Verdict, judge
-from apps.sandbox.errors import JobRefused, SandboxUnavailable
-from apps.sandbox.runner import run_unittests
+from apps.proposals.services.drafts import OPEN_STATES, lock_proposal, read_package
+from apps.proposals.verdicts import Verdict
 
 log = structlog.get_logger(__name__)
 
 TEST_TASK = "proposals.execute_test"
-TEST_SECONDS = 60
 MAX_ATTEMPTS = 2
 
 State = ProposalTest.State
@@ -92,29 +90,18 @@ def execute_test(*, test_id: Any) -> None:
             test, executor, Verdict(State.ERROR, "The stored files are not the files to be tested.")
         )
         return
+    try:
+        manifest = read_package(test.proposal.manifest, tree)
+    except InvalidPackage as refused:
+        # The rules may have become stricter since the draft was saved.
+        _settle(test, executor, Verdict(State.ERROR, refused.message))
+        return
     # A run takes long; it must not keep a connection from others.
     connection.close()
     with Pulse(test_id=test.pk, executor=executor) as pulse:
-        verdict = _run(tree, test, pulse)
+        verdict = examine(Draft(manifest, tree, test.correlation_id), pulse)
     if not _settle(test, executor, verdict):
         log.info("test_result_dropped", test=str(test.pk))
-
-
-def _run(tree: dict[str, bytes], test: ProposalTest, pulse: Pulse) -> Verdict:
-    try:
-        report = run_unittests(
-            tree=tuple(sorted(tree.items())),
-            deadline_s=TEST_SECONDS,
-            correlation=test.correlation_id,
-            on_output=pulse.feed,
-            cancelled=pulse.lost.is_set,
-        )
-    except SandboxUnavailable as away:
-        # Nothing was run, and nothing is ever run without a sandbox instead.
-        return Verdict(State.ERROR, away.sentence)
-    except JobRefused as refused:
-        return Verdict(State.ERROR, f"The sandbox does not take these files: {refused}")
-    return judge(report)
 
 
 def _claim(test_id: Any, executor: str) -> ProposalTest | None:
@@ -151,6 +138,7 @@ def _settle(test: ProposalTest, executor: str, verdict: Verdict) -> bool:
         runtime=verdict.runtime[:80],
         milliseconds=verdict.milliseconds,
         output=verdict.output,
+        surface=verdict.surface,
         finished_at=Now(),
         executor="",
         executor_expires_at=None,

@@ -25,8 +25,8 @@ def check_tools(selection: Selection) -> dict[str, Any]:
         problems.append(Problem("", "not_found", str(refusal)))
     except DatabaseError:
         problems.append(Problem("", "database", "The database of this deployment is not readable."))
-    if selection.audience is Audience.HUMAN:
-        message = "This kind of declaration has no tools for people, so there is nothing to check."
+    if selection.audience is Audience.HUMAN and not any(sheet.humans for sheet in sheets):
+        message = "The declaration has no tools for people, so there is nothing to check."
         problems.append(Problem("audience", "unsupported", message))
     execution = try_tool(sheets, selection, selection.socket) if selection.executes else None
     ready = not problems and all(sheet.ready for sheet in sheets)

@@ -54,6 +54,8 @@ class Declaration:
     problems: tuple[Problem, ...] = ()
     # Whether it belongs to this deployment, and so has to be able to run here.
     deployed: bool = True
+    # Where it lies on this machine, if it does.
+    folder: Path | None = None
 
 
 def declarations_of(selection: Selection) -> Iterator[Declaration]:
@@ -175,6 +177,7 @@ def _folder(folder: Path, selector: str) -> Declaration:
         files=files,
         problems=(*problems, *unread),
         deployed=False,
+        folder=folder,
     )
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from apps.domain.canonical import BadJson, digest_bytes, strict_loads
-from apps.domain.entries import Entry, NodeEntry, PiEntry, PythonEntry
+from apps.domain.commandio.pins import CannotPin, pin_paths
+from apps.domain.entries import CommandEntry, Entry, NodeEntry, PiEntry, PythonEntry
 from apps.domain.manifests import (
     BadManifest,
     Manifest,
@@ -20,6 +21,7 @@ from apps.domain.manifests import (
 )
 from apps.domain.packagetree import MAX_FILE_BYTES, tree_digest
 from apps.domain.problems import Problem
+from apps.domain.sessions import HumanTool
 from apps.domain.tooling import BadSpecification, Specification, check_specification
 from apps.domain.words import shown
 from apps.packages.names import reserved_names
@@ -65,6 +67,11 @@ class Sheet:
     problems: tuple[Problem, ...] = ()
 
     @property
+    def humans(self) -> tuple[HumanTool, ...]:
+        """The programs that it declares for reviewers."""
+        return () if self.manifest is None else self.manifest.human_tools
+
+    @property
     def ready(self) -> bool:
         """Whether nothing is wrong with the declaration or any of its tools."""
         return not self.problems and not any(tool.problems for tool in self.tools)
@@ -78,7 +85,18 @@ class Sheet:
             "pins": self.pins,
             "problems": [problem.as_dict() for problem in self.problems],
             "tools": [tool.as_dict() for tool in self.tools],
+            "human_tools": [_human(tool) for tool in self.humans],
         }
+
+
+def _human(tool: HumanTool) -> dict[str, Any]:
+    return {
+        "tool": tool.name,
+        "artifact": tool.artifact,
+        "description": tool.description,
+        "entry": tool.program.words,
+        "timeout_ms": tool.timeout_ms,
+    }
 
 
 def judge(declaration: Declaration, socket: Path | None = None) -> Sheet:
@@ -127,6 +145,11 @@ def _tool(tool: PackageTool, files: dict[str, bytes]) -> ToolSheet:
         problems.append(Problem("definition.id", "name", "A tool of our own has this name."))
     path = _source_path(tool.entry, files)
     pins = {} if path is None else {path: digest_bytes(files[path])}
+    if isinstance(tool.entry, CommandEntry):
+        try:
+            pins = pin_paths(files, tool.entry.program.execution_paths)
+        except CannotPin as refusal:
+            problems.append(Problem("entry.execution_paths", "pin", str(refusal)))
     if path is not None and isinstance(tool.entry, PythonEntry):
         problems += _entry_problems(tool.entry.function, files[path], path)
     return ToolSheet(

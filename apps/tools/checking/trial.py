@@ -6,15 +6,20 @@ kept: no run, no verdict, no row.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from apps.domain.canonical import canonical_json
+from apps.domain.tooling import MAX_TIMEOUT_S
+from apps.sandbox.client import Limits
+from apps.sandbox.commands import Bench, call_human_tool
 from apps.sandbox.errors import JobRefused
 from apps.sandbox.runner import ReplyKind, ToolReply
 from apps.tools.checking.declarations import BUILTIN
 from apps.tools.checking.selection import Audience, Selection
 from apps.tools.checking.static import Sheet, ToolSheet
+from apps.tools.folderfiles import FolderFiles
 from apps.tools.packaged import call_packaged
 
 
@@ -23,7 +28,7 @@ def try_tool(
 ) -> dict[str, Any]:
     """Execute the one tool that was named and report what came of it."""
     if selection.audience is Audience.HUMAN:
-        return _refused("unsupported", "This kind of declaration has no tools for people.")
+        return _try_human_tool(sheets, selection.tool, socket)
     found = [
         (sheet, tool)
         for sheet in sheets
@@ -43,6 +48,36 @@ def try_tool(
     return _call(sheet, tool, selection.arguments, socket)
 
 
+def _try_human_tool(sheets: list[Sheet], name: str, socket: Path | None) -> dict[str, Any]:
+    """Run the tool for people of that name, which takes no arguments."""
+    if not any(sheet.humans for sheet in sheets):
+        return _refused("unsupported", "The declaration has no tools for people.")
+    found = [(sheet, tool) for sheet in sheets for tool in sheet.humans if tool.name == name]
+    if len(found) != 1:
+        return _refused("not_found", "The selection has no tool for people of that name.")
+    sheet, tool = found[0]
+    scope = None if sheet.manifest is None else sheet.manifest.artifact(tool.artifact)
+    if sheet.problems or scope is None:
+        return _refused("not_ready", "The declaration is not ready, so nothing was executed.")
+    bench = Bench(sheet.declaration.files, scope, Limits(), MAX_TIMEOUT_S, path=socket)
+    try:
+        return _said(call_human_tool(tool, bench))
+    except JobRefused as refusal:
+        return _refused("sandbox", str(refusal))
+
+
+def _said(reply: ToolReply) -> dict[str, Any]:
+    if reply.kind is not ReplyKind.VALUE:
+        return _refused(reply.kind.value, reply.message)
+    return {
+        "ok": True,
+        "outcome": "value",
+        "message": "",
+        "value": reply.value,
+        "wall_ms": reply.stats.wall_ms,
+    }
+
+
 def _names(tool: ToolSheet, selection: Selection) -> tuple[str, ...]:
     # The short name is unambiguous only where the artifact was named.
     return (tool.spec.name, tool.tool_id) if selection.artifact else (tool.spec.name,)
@@ -60,17 +95,25 @@ def _call(sheet: Sheet, tool: ToolSheet, arguments: Any, socket: Path | None) ->
             "errors": [error.as_dict() for error in errors]
         }
     try:
-        reply = call_packaged(
-            declared,
-            manifest,
-            sheet.declaration.files,
-            arguments,
-            deadline_s=spec.timeout_s,
-            path=socket,
-        )
+        with _files(sheet) as files:
+            reply = call_packaged(
+                declared,
+                manifest,
+                sheet.declaration.files,
+                arguments,
+                deadline_s=spec.timeout_s,
+                path=socket,
+                files=files,
+            )
     except JobRefused as refusal:
         return _refused("sandbox", str(refusal))
     return outcome_of(tool, reply)
+
+
+def _files(sheet: Sheet) -> AbstractContextManager[FolderFiles | None]:
+    """Return the folder that file tools look at as it lies, where the declaration has one."""
+    folder = sheet.declaration.folder
+    return nullcontext() if folder is None else FolderFiles(folder)
 
 
 def outcome_of(tool: ToolSheet, reply: ToolReply) -> dict[str, Any]:
@@ -83,13 +126,7 @@ def outcome_of(tool: ToolSheet, reply: ToolReply) -> dict[str, Any]:
         return _refused("output", "The result does not satisfy the output schema.") | {
             "errors": [error.as_dict() for error in errors]
         }
-    return {
-        "ok": True,
-        "outcome": "value",
-        "message": "",
-        "value": reply.value,
-        "wall_ms": reply.stats.wall_ms,
-    }
+    return _said(reply)
 
 
 def _refused(outcome: str, message: str) -> dict[str, Any]:

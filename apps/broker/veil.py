@@ -1,0 +1,75 @@
+"""How is a value that a request carried kept out of everything that comes back?
+
+Whoever is asked may answer with what it was sent: in a body, a header, an error. Each form in
+which a value usually returns is known here, and is replaced before anything else sees the answer.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+HIDDEN = "[hidden]"
+
+
+class Veil:
+    """Replaces some values, however they are written."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        forms = {form for value in values if value for form in _forms(value)}
+        # The longer form first: a shorter one may be a part of it.
+        self._forms = sorted(forms, key=len, reverse=True)
+
+    def text(self, text: str) -> str:
+        """Return a text without the values."""
+        for form in self._forms:
+            text = text.replace(form, HIDDEN)
+        return text
+
+    def value(self, value: Any) -> Any:
+        """Return a JSON value without the values, in its texts and its keys."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self.value(one) for one in value]
+        if isinstance(value, dict):
+            return {self.text(key): self.value(one) for key, one in value.items()}
+        if isinstance(value, int | float) and not isinstance(value, bool) and self._forms:
+            # A value of digits alone may come back as a number.
+            return HIDDEN if self.text(json.dumps(value)) != json.dumps(value) else value
+        return value
+
+
+def _forms(value: str) -> Iterable[str]:
+    raw = value.encode()
+    yield value
+    yield quote(value, safe="")
+    yield quote(value, safe="").lower()
+    yield quote(value)
+    yield quote_plus(value)
+    yield json.dumps(value)[1:-1]
+    yield html.escape(value)
+    yield raw.hex()
+    yield raw.hex().upper()
+    yield value[::-1]
+    for whole in _base64_forms(raw):
+        yield whole
+        yield whole.translate(_URL_SAFE)
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
+
+
+def _base64_forms(raw: bytes) -> Iterable[str]:
+    """Return what any text that holds these bytes shows of them in base64: at each alignment."""
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + raw).decode("ascii").rstrip("=")
+        # The letters at both ends also depend on what stands beside the value.
+        first = {0: 0, 1: 2, 2: 3}[before]
+        last = len(encoded) - (0 if (before + len(raw)) % 3 == 0 else 1)
+        if last - first >= 8:
+            yield encoded[first:last]

@@ -1,0 +1,1 @@
+"""Does every wall of the sandbox hold against every attack that we know?"""
