@@ -1,6 +1,6 @@
 """Does an entry hold: under its definition, in its artifact's scope, and in its package's tree?"""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from apps.domain.commandio.references import check_reference
@@ -91,6 +91,17 @@ def check_beside(
             problems.add(f"{where}.artifact", "unknown", message)
             continue
         check_references(human.program, scope, where, problems)
+
+
+def check_shared(entries: Sequence[tuple[Entry, Mapping[str, Any]]], problems: Problems) -> None:
+    """Note a tool that would reach another network than the one whose session it shares."""
+    networks: dict[str, Any] = {}
+    for index, (entry, definition) in enumerate(entries):
+        if isinstance(entry, CommandEntry) and entry.session:
+            network = definition.get("network") or {"kind": "none"}
+            if networks.setdefault(entry.session, network) != network:
+                message = "All tools of one session have the same network, which is its sandbox's."
+                problems.add(f"tools[{index}].definition.network", "incoherent", message)
 
 
 def check_references(program: Program, scope: Artifact, where: str, problems: Problems) -> None:

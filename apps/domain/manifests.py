@@ -12,7 +12,13 @@ from typing import Any, Final
 
 from apps.domain.canonical import NotCanonical, canonical_json, digest_bytes
 from apps.domain.entries import CommandEntry, Entry, FileEntry, HttpEntry, PiEntry, parse_entry
-from apps.domain.entrychecks import check_beside, check_entry, entry_in_tree, program_in_tree
+from apps.domain.entrychecks import (
+    check_beside,
+    check_entry,
+    check_shared,
+    entry_in_tree,
+    program_in_tree,
+)
 from apps.domain.kindgi import DEFINITION_SCHEMA, contradictions, unsupported
 from apps.domain.lockfiles import LOCK, dependency_problems
 from apps.domain.packagetools import PackageTool
@@ -339,6 +345,7 @@ def _tools_of(
         if problems.count == before:
             _check_coherence(tool, where, problems)
         tools.append(tool)
+    check_shared([(tool.entry, tool.definition) for tool in tools], problems)
     return tuple(tools)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from apps.domain.manifests import Manifest, PackageTool
 from apps.domain.packagetools import ANY_HOST
+from apps.proposals.programs import beside_words, entry_words
 
 _EFFECT_WORDS = {
     "reads": "reads",
@@ -101,19 +102,28 @@ class Comparison:
 
 def compare_contracts(before: Manifest | None, after: Manifest) -> Comparison:
     """Compare a proposed contract with the active one, tool by tool, wider reach first."""
-    old = {tool.id: tool for tool in before.tools} if before else {}
-    new = {tool.id: tool for tool in after.tools}
-    changes = [_compare_tool(old.get(tool.id), tool) for tool in after.tools]
+    old = {tool.tool_name: tool for tool in before.tools} if before else {}
+    new = {tool.tool_name: tool for tool in after.tools}
+    changes = [_compare_tool(old.get(tool.tool_name), tool) for tool in after.tools]
     changes += [_compare_tool(tool, None) for key, tool in old.items() if key not in new]
     says = [
         _say(change, tool, before is not None)
         for change, tool in zip(changes, (*after.tools, *_gone(old, new)), strict=True)
     ]
     says.sort(key=lambda say: {"bad": 0, "wait": 1, "info": 2}.get(say.tone, 3))
-    says = [*_reaching(before, after), *says]
+    says = [*_reaching(before, after), *says, *_beside(before, after)]
     confined = not any(tool.network for tool in after.tools)
     says.append(Say("lock", "", ALWAYS.format(_NO_NETWORK if confined else ""), "always"))
     return Comparison(tuple(changes), tuple(says))
+
+
+def _beside(before: Manifest | None, after: Manifest) -> list[Say]:
+    """Say which programs and artifacts stand beside the tools, new ones as such."""
+    known = set(beside_words(before)) if before is not None else set()
+    return [
+        Say("terminal", lead, text, *(("", "") if (lead, text) in known else ("new", "info")))
+        for lead, text in beside_words(after)
+    ]
 
 
 def _reaching(before: Manifest | None, after: Manifest) -> list[Say]:
@@ -264,7 +274,7 @@ def _lines(tool: PackageTool | None) -> Sequence[tuple[str, str, bool]]:
         ", ".join(tool.reaches) or "none",
         _ROOM_WORDS[tool.collaboration.value],
         "marked as outside data" if tool.specification().outside_data else "plain",
-        tool.entry.label,
+        entry_words(tool.entry),
         definition["version"],
     )
     return [(label, value, mono) for (label, mono), value in zip(_LABELS, values, strict=True)]

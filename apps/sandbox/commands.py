@@ -23,7 +23,7 @@ from apps.domain.commandio.results import MAX_STREAM_BYTES, BadResult, CommandRe
 from apps.domain.egress import NO_NETWORK, Network
 from apps.domain.entries import CommandEntry, Program, Protocol
 from apps.domain.scoping import Artifact, ArtifactKind
-from apps.domain.sessions import HumanTool
+from apps.domain.sessions import HumanTool, SessionDeclaration
 from apps.domain.tooling import MAX_TIMEOUT_S
 from apps.sandbox.client import run
 from apps.sandbox.errors import SandboxUnavailable
@@ -54,24 +54,38 @@ class Bench:
     cancelled: Callable[[], bool] | None = None
     # The socket of another supervisor than the deployment's.
     path: Path | None = None
+    # The name under which the tool is recorded.
+    published: str = ""
     network: Network = NO_NETWORK
 
 
-def call_command_tool(entry: CommandEntry, arguments: Mapping[str, Any], bench: Bench) -> ToolReply:
+Started = Callable[[Program, Sequence[str], bytes, Bench], SandboxResult]
+"""Runs a program with exactly these arguments and this input."""
+
+
+def call_command_tool(
+    entry: CommandEntry,
+    arguments: Mapping[str, Any],
+    bench: Bench,
+    session: SessionDeclaration | None = None,
+    start: Started | None = None,
+) -> ToolReply:
     """Call a declared program with a call's arguments, and judge what it answers.
 
-    Its value is the normalised result, images embedded. Every ending is an outcome.
+    Its value is the normalised result, images embedded. Every ending is an outcome. A tool that is
+    bound to a session is started inside it, by `start`.
     """
     try:
         check_targets(bench.scope, bench.tree)
-        pins = pin_paths(bench.tree, entry.program.execution_paths)
+        pins = _pins(entry, session, bench)
         argv, stdin = _call_of(entry, arguments, bench.scope)
     except CannotPin as refusal:
         return ToolReply(ReplyKind.UNPREPARED, message=f"PREPARATION_FAILED: {refusal}")
     except BadArguments as refusal:
         return ToolReply(ReplyKind.BAD_REQUEST, message=str(refusal))
     seconds = min(bench.deadline_s, entry.timeout_ms / 1000)
-    reply = _started(entry, argv, stdin, replace(bench, deadline_s=seconds))
+    timely = replace(bench, deadline_s=seconds)
+    reply = _judge_run(entry, argv, stdin, timely, start or run_program)
     if entry.timeout_ms > MOST_MS:
         clamp = Clamp("timeout_ms", entry.timeout_ms, MOST_MS)
         reply = replace(reply, clamped=(*reply.clamped, clamp))
@@ -89,12 +103,26 @@ def call_human_tool(tool: HumanTool, bench: Bench) -> ToolReply:
     argv = tuple(filled_reference(text, places) for text in tool.program.args)
     entry = CommandEntry(Protocol.PLAIN, tool.program)
     seconds = min(bench.deadline_s, tool.timeout_ms / 1000)
-    reply = _started(entry, argv, b"", replace(bench, deadline_s=seconds))
-    return replace(reply, pins=pins)
+    reply = _judge_run(entry, argv, b"", replace(bench, deadline_s=seconds), run_program)
+    return replace(reply, pins={tool.name: pins} if pins else {})
+
+
+def _pins(
+    entry: CommandEntry, session: SessionDeclaration | None, bench: Bench
+) -> dict[str, dict[str, str]]:
+    """Pin what a call stands on: the paths of its program, and of its session's two."""
+    programs = {bench.published: entry.program}
+    if session is not None:
+        name = f"{session.name}_{session.artifact}"
+        programs |= {f"{name}.start": session.start, f"{name}.stop": session.stop}
+    pinned = {
+        name: pin_paths(bench.tree, program.execution_paths) for name, program in programs.items()
+    }
+    return {name: pins for name, pins in pinned.items() if pins}
 
 
 def run_program(
-    program: Program, words: Sequence[str], bench: Bench, *, stdin: bytes = b""
+    program: Program, words: Sequence[str], stdin: bytes, bench: Bench
 ) -> SandboxResult:
     """Run a program with exactly these arguments in its artifact's folder; keep what it writes.
 
@@ -107,13 +135,19 @@ def run_program(
         ),
         files=tuple(bench.tree.items()),
         stdin=stdin,
-        limits=_limits(bench),
+        limits=limits_for(bench),
         correlation_id=current_correlation_id(),
         network=bench.network,
         keep_workspace=True,
-        runtimes=_RUNTIMES.get(program.command, ()),
+        runtimes=runtimes_for(program),
     )
     return run(spec, deadline_s=bench.deadline_s, cancelled=bench.cancelled, path=bench.path)
+
+
+def runtimes_for(*programs: Program) -> tuple[str, ...]:
+    """Return the runtimes that bring the programs which are started."""
+    found = {name for program in programs for name in _RUNTIMES.get(program.command, ())}
+    return tuple(sorted(found))
 
 
 def program_word(program: Program, scope: Artifact) -> str:
@@ -144,7 +178,8 @@ def _call_of(
         raise BadArguments(str(refusal)) from None
 
 
-def _limits(bench: Bench) -> Limits:
+def limits_for(bench: Bench) -> Limits:
+    """Return the limits of a program's call: those of its tool, and room for a whole answer."""
     return replace(
         bench.limits,
         # Time to make the folders is the sandbox's, and not the program's.
@@ -155,9 +190,11 @@ def _limits(bench: Bench) -> Limits:
     )
 
 
-def _started(entry: CommandEntry, argv: Sequence[str], stdin: bytes, bench: Bench) -> ToolReply:
+def _judge_run(
+    entry: CommandEntry, argv: Sequence[str], stdin: bytes, bench: Bench, start: Started
+) -> ToolReply:
     try:
-        result = run_program(entry.program, argv, bench, stdin=stdin)
+        result = start(entry.program, argv, stdin, bench)
     except SandboxUnavailable as away:
         return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
     reply = _judged(entry.protocol, result)

@@ -82,7 +82,8 @@ class ToolReply:
     stderr: str = ""
     stats: Stats = field(default_factory=Stats)
     clamped: tuple[Clamp, ...] = ()
-    pins: Mapping[str, str] = field(default_factory=dict)
+    # By the recorded name of the tool, or of a session's program: each path and its digest.
+    pins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     crossings: tuple[Crossing, ...] = ()
 
     @property

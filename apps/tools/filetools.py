@@ -52,7 +52,7 @@ def _help(entry: FileEntry, bench: Bench) -> ToolReply:
     command, *words = entry.args or ("",)
     try:
         check_targets(bench.scope, bench.tree)
-        result = run_program(Program(command), words or ["--help"], bench)
+        result = run_program(Program(command), words or ["--help"], b"", bench)
     except CannotPin as refusal:
         return ToolReply(ReplyKind.UNPREPARED, message=f"PREPARATION_FAILED: {refusal}")
     except SandboxUnavailable as away:

@@ -6,7 +6,7 @@ import functools
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +147,7 @@ def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
             arguments,
             deadline_s=min(context.deadline.remaining, settings.PKG_RUNNER_TIMEOUT_SECONDS),
             cancelled=context.cancelled,
+            run_id=context.run_id,
         )
         return _result(reply, tool)
 
@@ -163,11 +164,12 @@ def call_packaged(
     cancelled: Callable[[], bool] | None = None,
     path: Path | None = None,
     files: Files | None = None,
+    run_id: uuid.UUID | None = None,
 ) -> ToolReply:
     """Carry out one call of a declared tool on its package's files, by the kind of its entry.
 
     `path` is the socket of another supervisor than the deployment's; `files` are looked at by file
-    tools instead of the tree.
+    tools instead of the tree. A session lives as long as the run that is named.
     """
     match tool.entry:
         case PythonEntry():
@@ -182,17 +184,19 @@ def call_packaged(
                 path=path,
                 network=tool.network,
             )
-        case CommandEntry(session=session) if session:
-            return _not_here("sessions of programs")
         case CommandEntry() | FileEntry() as entry:
             scope = manifest.artifact(tool.artifact)
             if scope is None:
                 raise LookupError(f"{manifest.ref} has no artifact {tool.artifact}.")
-            bench = Bench(tree, scope, limits_of(tool.limits), deadline_s, cancelled, path)
-            bench = replace(bench, network=tool.network)
+            bench = Bench(
+                tree, scope, limits_of(tool.limits), deadline_s, cancelled, path,
+                published=tool.published, network=tool.network,
+            )  # fmt: skip
             if isinstance(entry, FileEntry):
                 return call_declared_file_tool(entry, arguments, manifest, bench, files)
-            return call_command_tool(entry, arguments, bench)
+            if not entry.session:
+                return call_command_tool(entry, arguments, bench)
+            return _not_here("sessions of programs")
         case NodeEntry() | PiEntry():
             return _call_node(tool, tree, arguments, deadline_s, cancelled, path)
         case HttpEntry():
@@ -229,13 +233,14 @@ def _call_node(
         return call_pi_tool(
             tree=files, entry=tool.entry, parameters=tool.definition["input"],
             arguments=arguments, dependencies=installed, limits=limits, deadline_s=left,
-            correlation=correlation, cancelled=cancelled, path=path,
+            correlation=correlation, cancelled=cancelled, path=path, network=tool.network,
         )  # fmt: skip
     if not isinstance(tool.entry, NodeEntry):
         raise TypeError("Only functions of Node and tools of Pi are run by Node.")
     return call_node_tool(
         tree=files, entry=tool.entry, arguments=arguments, dependencies=installed, limits=limits,
         deadline_s=left, correlation=correlation, cancelled=cancelled, path=path,
+        network=tool.network,
     )  # fmt: skip
 
 
@@ -259,7 +264,7 @@ def node_limits_of(asked: dict[str, int] | None) -> Limits:
 
 
 def _result(reply: ToolReply, tool: Declared) -> ToolOk | ToolFailure:
-    provenance = _provenance(reply, tool.published)
+    provenance = _provenance(reply)
     if reply.kind is ReplyKind.VALUE:
         # Only a result that was read block by block has images that are known to be some.
         blocks = isinstance(tool.entry, CommandEntry | FileEntry | PiEntry)
@@ -271,11 +276,11 @@ def _result(reply: ToolReply, tool: Declared) -> ToolOk | ToolFailure:
     )
 
 
-def _provenance(reply: ToolReply, published: str) -> dict[str, Any]:
+def _provenance(reply: ToolReply) -> dict[str, Any]:
     """Return what is kept of how a call was run: what it stood on, and what it was not given."""
     kept: dict[str, Any] = {}
     if reply.pins:
-        kept["executionPaths"] = {published: dict(reply.pins)}
+        kept["executionPaths"] = {name: dict(pins) for name, pins in reply.pins.items()}
     if reply.clamped:
         kept["clamped"] = [
             {"limit": one.name, "asked": one.asked, "given": one.given} for one in reply.clamped

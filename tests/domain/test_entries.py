@@ -305,6 +305,18 @@ def test_an_entry_names_only_what_its_tool_may_look_at(entry: Any, place: str, r
     assert refused(manifest(entry)) == {(place, rule)}
 
 
+def test_tools_of_one_session_have_one_network() -> None:
+    raw = manifest(
+        {**COMMAND, "session": "app"}, {**COMMAND, "session": "app"}, sessions={"app": SESSION}
+    )
+    open_to = {"kind": "allowlist", "hosts": ["example.org"]}
+    for tool in raw["tools"]:
+        tool["definition"] |= {"network": open_to, "effects": [{"kind": "network"}]}
+    assert parse_manifest(raw).sessions
+    del raw["tools"][1]["definition"]["network"]
+    assert ("tools[1].definition.network", "incoherent") in refused(raw)
+
+
 def test_a_file_tool_says_that_it_changes_nothing() -> None:
     raw = manifest({"builtin": "read"})
     del raw["tools"][0]["definition"]["mutating"]

@@ -157,3 +157,33 @@ def test_a_hostile_author_cannot_make_the_page_work_for_minutes(before: str, aft
         assert set(shown) <= set(after.split("\n"))
         assert len(shown) > 300
     assert all(file.added and file.removed for file in files)
+
+
+def test_programs_beside_the_tools_are_told_of_and_new_ones_as_such() -> None:
+    files = {"builtin": "grep"}
+    raw = made.manifest(
+        "weather",
+        "1.0.0",
+        made.definition(input={"type": "object"}),
+        made.definition(input={"type": "object"}),
+        artifacts=[{"id": "rules", "kind": "folder", "path": "rules"}],
+        human_tools={"look": {"description": "Look.", "command": "ls", "args": ["rules"]}},
+    )
+    raw["tools"][0]["entry"] = files
+    raw["tools"][1]["entry"] = {**files, "artifact": "rules"}
+    before = parse_manifest(raw)
+    raw["sessions"] = {
+        "live": {
+            "start": {"command": "tools/run", "args": ["up"], "execution_paths": ["tools"]},
+            "stop": {"command": "tools/run", "args": ["down"]},
+        }
+    }
+    found = compare_contracts(before, parse_manifest(raw))
+    # Two tools of one id belong to two artifacts, and each is compared with itself.
+    assert [tool.status for tool in found.tools] == ["same", "same"]
+    told = {say.lead: (say.text, say.tag) for say in found.says if say.icon == "terminal"}
+    assert set(told) == {"Session live.", "For people: look.", "Artifact rules."}
+    assert told["For people: look."][1] == ""
+    text, tag = told["Session live."]
+    assert tag == "new"
+    assert "tools/run up (pinned: tools)" in text

@@ -47,6 +47,7 @@ def call(
     pins: tuple[str, ...] = ("tools",),
     timeout_ms: int = 20_000,
     deadline_s: float = 30,
+    limits: Limits | None = None,
 ) -> ToolReply:
     script = "#!/usr/bin/env python\nimport json, os, sys\n" + textwrap.dedent(source)
     tree = {
@@ -57,7 +58,9 @@ def call(
         "README.md": b"# App\n",
     }
     entry = CommandEntry(protocol, Program(command, args, pins), timeout_ms=timeout_ms)
-    bench = Bench(tree, scope, Limits(), deadline_s, path=daemon.socket)
+    bench = Bench(
+        tree, scope, limits or Limits(), deadline_s, path=daemon.socket, published="cover_app"
+    )
     return call_command_tool(entry, arguments or {}, bench)
 
 
@@ -118,7 +121,7 @@ def test_a_program_reads_its_whole_call_from_one_object(daemon: Daemon) -> None:
         "alien": [],
         "rest": "",
     }
-    assert set(reply.pins) == {"tools"}
+    assert {name: set(pins) for name, pins in reply.pins.items()} == {"cover_app": {"tools"}}
 
 
 def test_a_program_of_a_file_works_in_its_folder(daemon: Daemon) -> None:
@@ -274,6 +277,8 @@ def test_a_shorter_deadline_than_asked_for_is_recorded(daemon: Daemon) -> None:
         ("timeout_ms", 500_000, 240_000)
     ]
     assert call(daemon, ECHO, timeout_ms=20_000, deadline_s=10).clamped == ()
+    more = call(daemon, ECHO, limits=Limits(memory_mb=9_000, cpu_ms=900_000)).clamped
+    assert [(one.name, one.asked) for one in more] == [("cpu_ms", 900_000), ("memory_mb", 9_000)]
 
 
 def test_calls_leave_nothing_for_one_another(daemon: Daemon) -> None:

@@ -17,6 +17,7 @@ from apps.boundary import pipeline
 from apps.boundary.pipeline import execute_waiting
 from apps.boundary.services import stop_run
 from apps.rooms.models import Room
+from apps.rooms.previews import open_previews
 from apps.runs.models import Call, Run, RunInput
 from apps.sandbox.models import WorkspaceFile
 from apps.tools import contract
@@ -184,10 +185,14 @@ def test_a_sandbox_that_is_away_is_a_dependency_and_nothing_was_run(
 
 def test_stop_ends_the_program_and_keeps_nothing(run: Run, member: User, room: Room) -> None:
     ended: list[Ran] = []
-    code = "open('half.txt', 'w').write('half')\nimport time; time.sleep(60)"
+    code = (
+        "open('half.txt', 'w').write('half'); print('begun', flush=True)\n"
+        "import time; time.sleep(60)"
+    )
     thread = threading.Thread(target=lambda: ended.append(_elsewhere(run, code)))
     thread.start()
-    _until(lambda: Call.objects.filter(run=run, state="dispatched").exists())
+    # Everyone in the room sees what it writes while it runs.
+    _until(lambda: "begun\n" in [one["text"] for one in open_previews(str(room.pk))])
     stop_run(run_id=run.pk, member=member)
     thread.join(30)
     [ran] = ended

@@ -150,7 +150,17 @@ def _carried_out(
         for one in result.outputs
         if one.refused
     ]
-    found = (*inspect(left, cancelled=context.cancelled), *refused)
+    try:
+        found = (*inspect(left, cancelled=context.cancelled), *refused)
+    except SandboxUnavailable as away:
+        release(lease)
+        said = f"The program ran, and its files could not be checked: {away.message}"
+        return ToolFailure(
+            Reason.DEPENDENCY_UNAVAILABLE,
+            f"{said} Nothing of it was kept.",
+            retryable=True,
+            details=endings.printed(result),
+        )
     done = _Done(context, lease, result, found, unshared)
     return ToolPrepared(lambda: _keep(done))
 

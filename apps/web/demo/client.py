@@ -37,6 +37,13 @@ class Member:
         """Read one resource."""
         return self._answer(self._http.get(path, params=params), 200)
 
+    def take(self, address: str, **params: Any) -> bytes:
+        """Read the bytes of one file."""
+        answer = self._http.get(address, params=params)
+        if answer.status_code != 200:
+            raise NotAsItShould(f"{self.username}: GET {address} answered {answer.status_code}.")
+        return answer.content
+
     def post(self, path: str, body: dict[str, Any] | None = None, *, expect: int = 0) -> Any:
         """Make or do one thing; any 2xx is right unless a status is expected."""
         answer = self._http.post(

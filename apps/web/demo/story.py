@@ -9,6 +9,7 @@ from typing import Any
 
 from apps.web.demo import package
 from apps.web.demo.client import Administrator, Member, NotAsItShould, Viewer, wait_until
+from apps.web.demo.mending import mend_a_program
 
 TEXT = "Kaizen decides, asks, executes and records. Nothing is taken on trust."
 AGENT_CEILING = (
@@ -47,6 +48,9 @@ class Story:
         finally:
             for viewer in eyes:
                 viewer.close()
+        mended = mend_a_program(url=self._url, member=mara, suffix=self._suffix, say=self._say)
+        self._traces[f"run:{mended.run}"] = {"run.started", "run.finished"}
+        self._traces |= {f"call:{call}": {"chat.tool.write"} for call in mended.calls}
         self._check_audit(ines)
         for member in (mara, tomas):
             member.sign_out()
