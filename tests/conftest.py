@@ -15,11 +15,18 @@ services.begin()
 # Before the conftests of single folders, which import models.
 django.setup()
 
+from apps.core.metrics import board  # noqa: E402
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes() -> None:
     """Let each process of a spread run begin as the first one did, with services of its own."""
     services.leave_to_workers()
+
+
+def pytest_unconfigure() -> None:
+    """Count nothing more: the services end before this process, and so does its log."""
+    board.stop()
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -40,6 +41,13 @@ BOUNDS = {
 """What an owner may set of an agent's own bounds. The deployment's bounds hold besides."""
 
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+
+
+class Role(StrEnum):
+    """As what an agent is shared with somebody; its owner is neither."""
+
+    GUEST = "guest"
+    COLLABORATOR = "collaborator"
 
 
 @transaction.atomic
@@ -131,18 +139,32 @@ def enable_agent(*, agent_id: Any, actor: User) -> Agent:
 
 
 @transaction.atomic
-def share_agent(*, agent_id: Any, sharer: User, username: str) -> User:
-    """Let another member use an agent: give it a seat in rooms that they take part in."""
+def share_agent(
+    *, agent_id: Any, sharer: User, username: str, role: str = Role.GUEST.value
+) -> User:
+    """Let another member use an agent, or look after it as well; sharing again changes the role.
+
+    A guest gives it seats in rooms that they take part in. A collaborator may change it besides,
+    and share it further; only its owner cannot lose it.
+    """
     agent = lock_managed_agent(agent_id=agent_id, actor=sharer)
     guest = User.objects.filter(username=username, is_active=True).first()
     if guest is None:
         raise NotFound(f"No active member is called {shown(username)}.", field="username")
+    if role not in list(Role):
+        raise BadAgent(f"A role is one of {', '.join(Role)}.", field="role")
+    if guest.pk == agent.owner_id:
+        raise Conflict("The owner of an agent keeps it.", field="username")
     give(guest, Permission.AGENT_USE, agent)
+    if role == Role.COLLABORATOR:
+        give(guest, Permission.AGENT_MANAGE, agent)
+    else:
+        take(guest, Permission.AGENT_MANAGE, agent)
     record(
         actor=sharer,
         action="agent.shared",
         subject=agent,
-        detail={"slug": agent.slug, "member": guest.key},
+        detail={"slug": agent.slug, "member": guest.key, "role": str(role)},
     )
     return guest
 
@@ -157,6 +179,7 @@ def unshare_agent(*, agent_id: Any, sharer: User, username: str) -> None:
     if guest.pk == agent.owner_id:
         raise Conflict("The owner of an agent keeps it.", field="username")
     take(guest, Permission.AGENT_USE, agent)
+    take(guest, Permission.AGENT_MANAGE, agent)
     record(
         actor=sharer,
         action="agent.unshared",

@@ -240,6 +240,21 @@ def _rules(which: Q) -> Any:
     )
 
 
+def rules_in_force() -> list[AskRule]:
+    """Return every rule that administrators keep."""
+    rows: Any = ApprovalRule.objects.order_by().values(
+        "family",
+        "surface",
+        "tool",
+        "floor",
+        "never_allowed",
+        "second",
+        "second_for",
+        "expires_after_s",
+    )
+    return _parsed(rows)
+
+
 def _parsed(rows: Iterable[dict[str, Any]]) -> list[AskRule]:
     return [
         AskRule(

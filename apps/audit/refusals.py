@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apps.audit.services import Keyed, record
-from apps.core.errors import Refusal
+from apps.core.errors import NotFound, Refusal
 
 
 def record_refusal(
@@ -20,5 +20,6 @@ def record_refusal(
 
 
 def record_api_refusal(actor: str, route: str, refusal: Refusal) -> None:
-    """Record that an API request was forbidden; its own transaction is gone by now."""
-    record_refusal(actor=actor, action="api.forbidden", subject=route, refusal=refusal)
+    """Record that an API request was refused; its own transaction is gone by now."""
+    action = "api.not_found" if isinstance(refusal, NotFound) else "api.forbidden"
+    record_refusal(actor=actor, action=action, subject=route, refusal=refusal)

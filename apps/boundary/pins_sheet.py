@@ -9,7 +9,7 @@ from typing import Any
 
 from apps.core.errors import Refusal
 from apps.domain.canonical import BadJson, strict_loads
-from apps.domain.pinning import MAX_PINNED_BYTES
+from apps.domain.pinning import MAX_PINNED_BYTES, why_not_pinned
 from apps.domain.policy import Path
 from apps.domain.tooling import Specification
 from apps.grants.errors import BadPinnedValue
@@ -26,6 +26,8 @@ class Argument:
     required: bool
     text: str
     wrong: str
+    barred: str
+    """Why no value can be pinned to it; it has no input then."""
 
     @property
     def field(self) -> str:
@@ -61,7 +63,7 @@ def pins_form(
     wrong = refusal.field or "" if refusal is not None else ""
     message = refusal.message if refusal is not None else ""
     arguments = [
-        _argument(name, declared, schema, shown, message if wrong == f"values.{name}" else "")
+        _argument(name, declared, spec, shown, message if wrong == f"values.{name}" else "")
         for name, declared in schema.get("properties", {}).items()
     ]
     return PinsForm(
@@ -88,7 +90,7 @@ def values_of(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _argument(
-    name: str, declared: Any, schema: Mapping[str, Any], shown: Mapping[str, str], wrong: str
+    name: str, declared: Any, spec: Specification, shown: Mapping[str, str], wrong: str
 ) -> Argument:
     known = declared if isinstance(declared, dict) else {}
     kind = known.get("type", "")
@@ -96,9 +98,10 @@ def _argument(
         name=name,
         kind=" or ".join(kind) if isinstance(kind, list) else str(kind or "any value"),
         about=_about(known),
-        required=name in schema.get("required", ()),
+        required=name in spec.input_schema.get("required", ()),
         text=shown.get(name, ""),
         wrong=wrong,
+        barred=why_not_pinned(spec, name),
     )
 
 

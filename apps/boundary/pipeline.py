@@ -33,6 +33,7 @@ from django.db.models import F
 from apps.approvals.errors import ReceiptSpent
 from apps.boundary.crossing import Begun, Crossed, Crossing, Settled, Waiting
 from apps.boundary.hold import Hold
+from apps.boundary.homes import sent_home
 from apps.boundary.live import LiveOutput
 from apps.boundary.pausing import begin_pause, settle_from_early_answer
 from apps.boundary.selectors import may_be_executed
@@ -123,6 +124,8 @@ def begin(
 
 def execute_waiting(*, call_id: Any, executor: str, inner: InnerDoor = no_inner_door) -> None:
     """Carry out a call that waited, in a worker: decided again, then consumed, then executed."""
+    if sent_home(call_id):
+        return
     # Counted in a transaction of its own: what breaks below is rolled back and tried again.
     Call.objects.filter(may_be_executed(), pk=call_id).update(attempts=F("attempts") + 1)
     if _gave_up(call_id):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from apps.approvals.wishes import rules_in_force
 from apps.boundary.policy_words import (
     asks_word,
     because,
@@ -27,7 +28,7 @@ from apps.domain.policy import (
     level_of,
     node_words,
 )
-from apps.domain.tooling import Family
+from apps.domain.tooling import Effect, Family
 from apps.grants.models import PolicyNode, PolicyState
 from apps.grants.policy import read_tree
 from apps.tools.endpoints import Endpoint, all_endpoints
@@ -148,8 +149,8 @@ class PolicySheet:
 
 
 def policy_sheet(asked: Asked) -> PolicySheet:
-    """Gather the page: three queries, however many tools there are."""
-    endpoints = all_endpoints()
+    """Gather the page: four queries, however many tools there are."""
+    endpoints = all_endpoints(rules_in_force())
     nodes = {node.path: node for node in PolicyNode.objects.select_related("changed_by")}
     drawn = _Drawing(asked, endpoints, nodes)
     rows = list(drawn.rows())
@@ -200,7 +201,7 @@ class _Drawing:
         # What was said about a tool that is gone still stands there, and can be taken back.
         for path in self.nodes:
             if len(path) == Level.ENDPOINT and path not in self.endpoints:
-                gone = Endpoint(path, "", reads_only=False, asks=False)
+                gone = Endpoint(path, "", effect=Effect.WRITE, asks=False)
                 self.beneath.setdefault(path[: Level.SURFACE], []).append(gone)
 
     def rows(self) -> Iterator[Row]:

@@ -19,7 +19,7 @@ def short_name(path: Path) -> str:
 
 
 def asks_word(endpoint: Endpoint | None) -> str:
-    """Say what a call of a tool does first, as it was declared."""
+    """Say what a call of a tool does first, as it was declared and as rules tighten that."""
     if endpoint is None:
         return ""
     if endpoint.asks:

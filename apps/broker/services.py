@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.accounts.permissions import Permission, require
-from apps.audit.services import record
+from apps.audit.services import SYSTEM, record
 from apps.broker.errors import SecretNotFound, SecretRefused
 from apps.broker.models import Connection, Secret, SecretGrant
 from apps.broker.vault import is_current, seal, unseal
@@ -150,5 +150,6 @@ def reseal_all() -> int:
                     continue
                 row.sealed = seal(unseal(row.sealed, row=row.key), row=row.key)
                 row.save(update_fields=["sealed", "updated_at"])
+                record(actor=SYSTEM, action="secret.resealed", subject=row)
                 count += 1
     return count

@@ -78,12 +78,18 @@ class Board:
         self._since: dict[str, float] = {}
         self._laid: dict[str, float] = {}
         self._pid = 0
+        self._ended = threading.Event()
         os.register_at_fork(after_in_child=self._after_fork)
 
     def start(self) -> None:
         """Lay totals down from now on; cheap to call again before every count."""
         if self._pid != os.getpid():
             self._start()
+
+    def stop(self) -> None:
+        """Lay nothing down any more, and say no last word: the store ends before this process."""
+        self._ended.set()
+        atexit.unregister(self._last_word)
 
     def lay_down(self) -> None:
         """Write what this process has counted. Raises what Redis raises."""
@@ -146,6 +152,7 @@ class Board:
     def _after_fork(self) -> None:
         # The child has its parent's numbers in memory, and they are the parent's.
         self._lock = threading.Lock()
+        self._ended = threading.Event()
         self._begin_anew(since=self._kept_of(dict(_read(self._registry))))
         self._pid = 0
 
@@ -158,9 +165,8 @@ class Board:
         atexit.register(self._last_word)
 
     def _work(self) -> None:
-        pause = threading.Event()
         failing = False
-        while not pause.wait(LAY_DOWN_SECONDS):
+        while not self._ended.wait(LAY_DOWN_SECONDS):
             try:
                 self.lay_down()
             except redis.RedisError as gone:

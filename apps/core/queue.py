@@ -13,6 +13,8 @@ from typing import Any
 import structlog
 from celery import current_app
 from django.db import transaction
+from kombu import Exchange
+from kombu import Queue as BrokerQueue
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
@@ -56,6 +58,19 @@ def ring(task: str, **kwargs: Any) -> None:
     transaction.on_commit(lambda: _send(task, kwargs))
 
 
+def ring_at(node: str, task: str, **kwargs: Any) -> None:
+    """Ring a bell that only the workers of one node hear, once the transaction has committed."""
+    _require_task(task)
+    queue = node_queue(node)
+    transaction.on_commit(lambda: _send(task, kwargs, expires=STALE_SECONDS, queue=queue))
+
+
+def node_queue(node: str) -> BrokerQueue:
+    """Return the queue whose messages only the workers of one node receive."""
+    name = f"calls.{node}"
+    return BrokerQueue(name, Exchange(name, type="direct"), routing_key=name)
+
+
 def sweep() -> dict[str, int]:
     """Ring again for every ready row; return how many of each kind."""
     counts: dict[str, int] = {}
@@ -77,9 +92,16 @@ def _require_task(task: str) -> None:
         raise LookupError(f"No task is registered as {task!r}.")
 
 
-def _send(task: str, kwargs: dict[str, Any], *, expires: float | None = None) -> None:
+def _send(
+    task: str,
+    kwargs: dict[str, Any],
+    *,
+    expires: float | None = None,
+    queue: BrokerQueue | None = None,
+) -> None:
+    where: dict[str, Any] = {} if queue is None else {"queue": queue}
     try:
-        current_app.send_task(task, kwargs=kwargs, retry=False, expires=expires)
+        current_app.send_task(task, kwargs=kwargs, retry=False, expires=expires, **where)
     except (OperationalError, RedisError, OSError) as gone:
         # The row is committed; the sweep rings again when the broker is back.
         log.warning("bell_not_sent", task=task, error=type(gone).__name__)

@@ -102,14 +102,20 @@ def check_pins(spec: Specification, pins: Pins) -> None:
     for name in sorted(values):
         if name not in declared:
             raise BadPin(name, f"The tool has no argument {shown(name)}.")
-        if name == spec.previewed_argument:
-            raise BadPin(name, f"{shown(name)} is shown while it is written, so a model writes it.")
-        if word := _ties(schema, name):
-            message = f"The schema ties {shown(name)} to other arguments by {shown(word)}."
-            raise BadPin(name, message)
+        if refused := why_not_pinned(spec, name):
+            raise BadPin(name, refused)
     _check_hidden(spec, pins.names)
     if errors := _value_errors(schema, spec.dialect, values):
         raise BadPin(_first_name(errors[0], values), f"The value is not valid: {errors[0]}")
+
+
+def why_not_pinned(spec: Specification, name: str) -> str:
+    """Say why an argument can be pinned to no value at all, or nothing where it can."""
+    if name == spec.previewed_argument:
+        return f"{shown(name)} is shown while it is written, so a model writes it."
+    if word := _ties(spec.input_schema, name):
+        return f"The schema ties {shown(name)} to other arguments by {shown(word)}."
+    return ""
 
 
 def _ties(schema: Mapping[str, Any], name: str) -> str:

@@ -19,6 +19,7 @@ class SandboxConfig(AppConfig):
         from apps.sandbox import contents, memory
         from apps.sandbox.health import sandbox_part
         from apps.sandbox.leases import left_behind
+        from apps.sandbox.sessions import left_behind as sessions_left_behind
 
         register_part(sandbox_part)
         register_references(memory.held_blobs)
@@ -28,4 +29,10 @@ class SandboxConfig(AppConfig):
             task="sandbox.release_left_behind",
             argument="workspace_id",
             ready=left_behind,
+        )
+        register_queue(
+            name="tool_sessions",
+            task="sandbox.close_session",
+            argument="session_id",
+            ready=sessions_left_behind,
         )

@@ -28,6 +28,12 @@ class KernelLost(SandboxUnavailable):
     code = "kernel_lost"
 
 
+class SessionOver(SandboxUnavailable):
+    """The session that a tool belongs to did not start or has ended; it is not started again."""
+
+    code = "session_over"
+
+
 class JobRefused(Invalid):
     """The job can never run as it was written."""
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
 from apps.domain.wire import BadFrame, Message, MessageReader, encode
 from apps.sandbox.client import OnOutput, ceilings, connection, refusal_of, socket_path
@@ -39,6 +39,13 @@ _LISTEN_SECONDS: Final = 0.2
 
 OnCall = Callable[[str, bytes], tuple[bool, bytes]]
 """Given a tool's name and its arguments as JSON, returns whether it went well and one JSON text."""
+
+
+class Place(TypedDict):
+    """Under which key a sandbox lives, and who alone may ask for it."""
+
+    key: str
+    owner: str
 
 
 def no_calls(name: str, arguments: bytes) -> tuple[bool, bytes]:
@@ -111,6 +118,7 @@ def ask_living(
     deadline_s: float,
     files: Files | None = None,
     outputs: tuple[str, ...] = (),
+    collect: bool = False,
     on_output: OnOutput | None = None,
     on_call: OnCall = no_calls,
     cancelled: Callable[[], bool] | None = None,
@@ -118,8 +126,10 @@ def ask_living(
 ) -> Answered:
     """Ask one thing of a living sandbox and return once it is carried out, or all of it is dead.
 
-    Raises KernelLost where there is no such sandbox any more, SandboxBusy where it did not become
-    free in time, and JobRefused where its workspace does not take the files.
+    With `files`, the workspace is made equal to them first, and what changed since comes back;
+    with `collect`, all that lies in it does. Raises KernelLost where there is no such sandbox any
+    more, SandboxBusy where it did not become free in time, and JobRefused where its workspace does
+    not take the files.
     """
     try:
         request = Request(
@@ -130,6 +140,7 @@ def ask_living(
             deadline_ms=min(MAX_DEADLINE_MS, max(1, int(deadline_s * 1000))),
             workspace=None if files is None else files.known,
             outputs=outputs,
+            collect=collect,
         )
         data = encode(encode_request(request))
     except (BadJob, BadFrame) as problem:

@@ -8,7 +8,7 @@ from django.db.models.functions import Now
 
 from apps.core.models import Blob, Stamped
 from apps.rooms.models import Room
-from apps.runs.models import Call
+from apps.runs.models import Call, Run
 from apps.sandbox.querysets import WorkspaceQuerySet
 
 
@@ -134,3 +134,65 @@ class Register(models.Model):
 
     def __str__(self) -> str:
         return f"@{self.name}"
+
+
+class Kernel(models.Model):
+    """A program of a workspace that lives on between calls: where, and which one."""
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="kernels")
+    language = models.CharField(max_length=10)
+    node = models.CharField(max_length=120)
+    generation = models.CharField(max_length=64)
+    surroundings = models.CharField(max_length=64)
+    # Since when its node has been asked for it in vain; empty once it answers.
+    asked_at = models.DateTimeField(null=True, blank=True)
+    started_at = models.DateTimeField(db_default=Now())
+    used_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "language"], name="kernels_one_per_language"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.language} kernel on {self.node}"
+
+
+class ToolSession(models.Model):
+    """A program that a package declares, living beside the tools of one run that name it.
+
+    It is started once and never again: one that ended stays ended for the rest of its run.
+    """
+
+    class State(models.TextChoices):
+        OPEN = "open", "Open"
+        ENDED = "ended", "Ended"
+        CLOSED = "closed", "Closed"
+        FAILED = "failed", "Not cleaned up"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="tool_sessions")
+    name = models.CharField(max_length=200)
+    node = models.CharField(max_length=120)
+    generation = models.CharField(max_length=64, blank=True)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.OPEN)
+    sentence = models.CharField(max_length=300, blank=True)
+    started_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        default_permissions = ()
+        constraints = [
+            models.UniqueConstraint(fields=["run", "name"], name="tool_sessions_one_per_run")
+        ]
+        indexes = [
+            models.Index(
+                fields=["started_at"],
+                condition=~models.Q(state="closed"),
+                name="tool_sessions_open",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"session {self.name} of {self.run_id}"

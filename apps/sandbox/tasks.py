@@ -1,9 +1,9 @@
-"""Which bells do workspaces ring?"""
+"""Which bells do workspaces and sessions ring?"""
 
 from celery import shared_task
 from django.conf import settings
 
-from apps.sandbox import keeping, leases
+from apps.sandbox import keeping, leases, sessions
 
 
 @shared_task(name="sandbox.release_left_behind")
@@ -16,3 +16,9 @@ def release_left_behind(workspace_id: str) -> None:
 def forget_workspaces() -> None:
     """Delete the workspaces that nobody has used for long."""
     keeping.forget_workspaces(days=settings.KAIZEN_WORKSPACE_DAYS)
+
+
+@shared_task(name="sandbox.close_session")
+def close_session(session_id: str) -> None:
+    """End one session whose run is over."""
+    sessions.close_left_behind(session_id=session_id)

@@ -178,7 +178,14 @@ class Keeper:
 
 def _longest_idle(kernels: list[Kernel], *, unused_for: float, whose: str) -> Kernel:
     now = time.monotonic()
-    idle = [k for k in kernels if k.state is State.IDLE and now - k.used_at >= unused_for]
+    # One with a farewell is a session, which others still count on.
+    idle = [
+        kernel
+        for kernel in kernels
+        if kernel.state is State.IDLE
+        and now - kernel.used_at >= unused_for
+        and not kernel.terms.farewell
+    ]
     if not idle:
         raise KeeperRefuses("busy", f"{whose} as many kernels as there may be, and all are in use.")
     return min(idle, key=lambda one: one.used_at)

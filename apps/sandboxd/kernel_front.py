@@ -58,6 +58,7 @@ def _request(keeper: Keeper, asker: KernelAsker, request: Request) -> Message:
             line=request.line,
             deadline=deadline,
             keep_workspace=request.workspace is not None,
+            collect=request.collect,
             wanted=request.outputs,
         )
         keeper.carry_out(kernel, exchange)

@@ -66,6 +66,7 @@ class Request:
     deadline_ms: int
     workspace: Mapping[str, Known] | None = None
     outputs: tuple[str, ...] = ()
+    collect: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,7 @@ def encode_request(request: Request) -> Message:
             "generation": request.generation,
             "deadline_ms": request.deadline_ms,
             "outputs": list(request.outputs),
+            "collect": request.collect,
             "line": len(request.line),
             "manifest": len(manifest),
         },
@@ -205,6 +207,7 @@ def decode_request(message: Message) -> Request:
         deadline_ms=deadline_ms,
         workspace=_manifest(manifest) if manifest else None,
         outputs=check_outputs(read.texts("outputs")),
+        collect=read.yes("collect"),
     )
     read.done()
     return request

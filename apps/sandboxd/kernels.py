@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, Protocol
 from apps.domain.wire import BadFrame
 from apps.sandboxd.frames import MAX_LINE, Asks, Done, Frame, Lines, Ready, write_answer
 from apps.sandboxd.jobs import Output, Reason, SandboxResult, Stats
-from apps.sandboxd.launch import LiveSandbox, NotDead
+from apps.sandboxd.launch import LiveSandbox, NotDead, is_ready
 from apps.sandboxd.limits import MIB, Limits
 from apps.sandboxd.livefiles import LiveFiles
 from apps.sandboxd.supervise import Kept
@@ -37,6 +37,7 @@ _START_SECONDS: Final = 30.0
 _IDLE_LOOK: Final = 0.25
 # A request that is cut short by itself gets this long to say so before all of it is killed.
 _INTERRUPT_SECONDS: Final = 2.0
+_LAST_MOMENT: Final = 0.5
 MAX_CALLS: Final = 64
 MAX_CALL_BYTES: Final = 4 * MIB
 
@@ -103,6 +104,7 @@ class Exchange:
     line: bytes
     deadline: float
     keep_workspace: bool = False
+    collect: bool = False
     wanted: tuple[str, ...] = ()
     result: SandboxResult = field(default_factory=lambda: SandboxResult(Reason.DRIVER_FAILED))
     said: bytes = b""
@@ -156,6 +158,7 @@ class Kernel(threading.Thread):
         self._interrupted: Reason | None = None
         self._began = 0.0
         self._cpu_before = 0
+        self._exit_code: int | None = None
         self._leaving = (Reason.CANCELLED, "")
         self._let_down: Exchange | None = None
         self._selector = selectors.DefaultSelector()
@@ -334,7 +337,11 @@ class Kernel(threading.Thread):
         except ConnectionResetError:
             data = b""
         if not data:
-            self._finish(Reason.PROTOCOL_ERROR, "It closed its channel.")
+            # A program that ends closes it too, a moment before its end is seen.
+            if is_ready(self._live.outer_fd, time.monotonic() + _LAST_MOMENT):
+                self._finish(Reason.EXIT, "Its process ended.")
+            else:
+                self._finish(Reason.PROTOCOL_ERROR, "It closed its channel.")
             return
         try:
             for frame in self._lines.feed(data):
@@ -403,6 +410,9 @@ class Kernel(threading.Thread):
             return
         if exchange.keep_workspace:
             exchange.workspace = self.files.take()
+        elif exchange.collect:
+            exchange.workspace = self.files.all()
+        if exchange.wanted:
             exchange.outputs = self.files.collect(exchange.wanted, self.limits)
         exchange.said = line
         self._let_go(self._interrupted or Reason.OK, "")
@@ -451,6 +461,7 @@ class Kernel(threading.Thread):
         exchange.kernel_ended = ended
         exchange.result = SandboxResult(
             reason=reason,
+            exit_code=self._exit_code,
             stdout=self._kept["stdout"].content(),
             stderr=self._kept["stderr"].content(),
             result=exchange.said,
@@ -475,7 +486,8 @@ class Kernel(threading.Thread):
         reason = self.reason or Reason.DRIVER_FAILED
         self._live.kill()
         try:
-            self._live.reap()
+            code, _ = self._live.reap()
+            self._exit_code = code if reason is Reason.EXIT else None
         except NotDead:
             _log.error("A kernel did not die; its user id and handles are kept apart.")
             reason, self.detail = Reason.DRIVER_FAILED, "It could not be killed."

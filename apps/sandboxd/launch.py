@@ -165,10 +165,10 @@ class LiveSandbox:
     def reap(self) -> tuple[int, Spent]:
         """Wait until nothing of the sandbox lives; return its exit code and what it spent."""
         until = time.monotonic() + _DEATH_SECONDS
-        if not _ready(self.init_fd, until):
+        if not is_ready(self.init_fd, until):
             raise NotDead("A sandbox did not die.")
         self.dead = True
-        if not _ready(self.outer_fd, time.monotonic() + 2):
+        if not is_ready(self.outer_fd, time.monotonic() + 2):
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.outer_fd, signal.SIGKILL)
         _, status, used = os.wait4(self.process.pid, 0)
@@ -200,7 +200,7 @@ def _close(*numbers: int) -> None:
                 os.close(number)
 
 
-def _ready(number: int, until: float) -> bool:
+def is_ready(number: int, until: float) -> bool:
     """Wait until a descriptor is readable; a process descriptor is once its process is dead."""
     poll = select.poll()
     poll.register(number, select.POLLIN)
@@ -288,7 +288,7 @@ class _Launch:
             os.write(block, b"x")
             self._drop(info, block)
             # 3. The gate byte: mounts and limits are final, and no program has run.
-            if not _ready(stdout, self.until) or os.read(stdout, 1) != b".":
+            if not is_ready(stdout, self.until) or os.read(stdout, 1) != b".":
                 raise self._failure("The sandbox did not come up.", stderr, process)
             live = LiveSandbox(
                 process, outer_fd, init_pid, init_fd, stdin, stdout, stderr, result,
@@ -330,7 +330,7 @@ class _Launch:
         init_pid, init_fd = self.born
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(init_fd, signal.SIGKILL)
-        _ready(init_fd, time.monotonic() + _DEATH_SECONDS)
+        is_ready(init_fd, time.monotonic() + _DEATH_SECONDS)
         with suppress(ChildProcessError):
             os.waitpid(init_pid, os.WNOHANG)
 
@@ -355,7 +355,7 @@ class _Launch:
     def _init_pid(self, info: int, stderr: int, process: subprocess.Popen[bytes]) -> int:
         text = b""
         while b"}" not in text and len(text) < 4096:
-            if not _ready(info, self.until):
+            if not is_ready(info, self.until):
                 raise self._failure("Bubblewrap did not start in time.", stderr, process)
             more = os.read(info, 4096)
             if not more:

@@ -79,6 +79,13 @@ class LiveFiles:
                 self._known = {k: v for k, v in after.items() if k not in set(changes.removed)}
             return changes
 
+    def all(self) -> WorkChanges:
+        """Return everything that lies in the workspace now; nothing of it is remembered."""
+        with self._lock:
+            if self._folder < 0:
+                return WorkChanges(over="ended")
+            return take_back(self._folder, {})
+
     def collect(self, names: Sequence[str], limits: Limits) -> tuple[Output, ...]:
         """Read named files as they are now."""
         with self._lock:

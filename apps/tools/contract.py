@@ -14,6 +14,7 @@ from apps.domain.pinning import Pins
 from apps.domain.tooling import Descriptor, Specification, ToolResult, project_schema
 from apps.domain.tooling.features import Feature
 from apps.runs.claims import RunHold
+from apps.runs.models import Run
 from apps.tools.credentials import Credential
 from apps.tools.features import feature_is_on, sandbox_is_there
 
@@ -80,6 +81,8 @@ class Tool:
 
     allowed: bool = True
     """Whether the deployment's own rules let such a tool be called at all."""
+    home: Callable[[dict[str, Any], Run], str] | None = None
+    """Names the other node on which a call has to be carried out, or nothing to stay here."""
 
     @property
     def enabled(self) -> bool:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from django.db.models import Exists, F, OuterRef, Q
 
-from apps.domain.policy import Level, Path, approval_mode, path_of
+from apps.domain.policy import (
+    ApprovalMode,
+    AskRule,
+    Level,
+    Path,
+    approval_mode,
+    asks_by_default,
+    path_of,
+)
 from apps.domain.tooling import Effect, Family, Specification
 from apps.grants.models import ToolGrant
 from apps.packages.models import PackageTool
@@ -20,21 +29,46 @@ class Endpoint:
 
     path: Path
     title: str
-    reads_only: bool
+    effect: Effect
     asks: bool
+    """Whether a call asks where its member chose nothing."""
     switched_off: bool = False
+
+    @property
+    def family(self) -> str:
+        """Whose tool it is."""
+        return self.path[0]
+
+    @property
+    def surface(self) -> str:
+        """What it belongs to there."""
+        return self.path[1]
 
     @property
     def name(self) -> str:
         """What a model calls it by."""
         return self.path[-1]
 
+    @property
+    def reads_only(self) -> bool:
+        """Whether it changes nothing."""
+        return self.effect is Effect.READ
 
-def all_endpoints() -> list[Endpoint]:
-    """Return every tool that agents could be offered, in the order of the tree; one query."""
+
+def all_endpoints(rules: Iterable[AskRule] = ()) -> list[Endpoint]:
+    """Return every tool that agents could be offered, in the order of the tree; one query.
+
+    Each asks as it was declared, or as these rules tighten that.
+    """
+    rules = list(rules)
     found = {endpoint.path: endpoint for endpoint in _packaged()}
     found.update((path_of(tool.spec), _own(tool.spec)) for tool in BUILTIN_TOOLS.values())
-    return [found[path] for path in sorted(found)]
+    return [_under(found[path], rules) for path in sorted(found)]
+
+
+def _under(endpoint: Endpoint, rules: list[AskRule]) -> Endpoint:
+    declared = ApprovalMode.ASK_FIRST_TIME if endpoint.asks else ApprovalMode.PASS
+    return replace(endpoint, asks=asks_by_default(endpoint, declared, rules))
 
 
 def specification_at(path: Path) -> Specification | None:
@@ -58,7 +92,7 @@ def _own(spec: Specification) -> Endpoint:
     return Endpoint(
         path=path_of(spec),
         title=spec.title,
-        reads_only=spec.effect is Effect.READ,
+        effect=spec.effect,
         asks=approval_mode(spec).mode.asks,
     )
 
@@ -85,7 +119,7 @@ def _packaged() -> list[Endpoint]:
         Endpoint(
             path=(Family.PACKAGES.value, package, name),
             title=definition,
-            reads_only=mutating is False,
+            effect=Effect.READ if mutating is False else Effect.WRITE,
             asks=mutating is not False,
             switched_off=disabled is not None,
         )

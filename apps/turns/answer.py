@@ -66,7 +66,7 @@ class Answer:
     that can never need a person's yes, so nothing is shown of what somebody may still deny. One
     that so far reads like a write which this turn has already made is held back until it differs.
 
-    A hushed answer shows none of its text while it streams.
+    A hushed answer shows none of its text while it streams, one without previews none of its calls.
     """
 
     def __init__(
@@ -77,7 +77,9 @@ class Answer:
         tools: Iterable[Tool],
         made: Mapping[str, Sequence[dict[str, Any]]] | None = None,
         hushed: bool = False,
+        previews: bool = True,
     ) -> None:
+        self._previews = previews
         self.step = step
         self._run = run
         self._made = made or {}
@@ -195,6 +197,8 @@ class Answer:
         proposed = ProposedCall(proposal_id=ident, name=storable(name)[:MAX_ID])
         tool = self._tools.get(name)
         if tool is None or tool.spec.previewed_argument is None or self._may_ask(tool):
+            return proposed
+        if not self._previews:
             return proposed
         proposed.reader = ArgumentStream(tool.spec.previewed_argument)
         proposed.held_back = bool(self._made.get(name))

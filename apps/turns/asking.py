@@ -41,6 +41,8 @@ def ask_model(grip: Grip) -> bool:
         made=plan.made,
         # What a bound tool has to come before is not said yet; a child speaks to its parent only.
         hushed=bool(plan.bound) or run.parent_id is not None,
+        # Where only an answer may follow, whatever is called is refused: nobody watches it grow.
+        previews=not plan.explains,
     )
     try:
         held = hold_step(grip, run, messages, tools)

@@ -47,7 +47,10 @@ def measure(quick: bool) -> Report:
         late += mortal.round(again)
         mortal.leave()
         verdict = mortal.judge()
-        sound = mortal.stack.manage("audit", "verify").returncode == 0
+        verified = mortal.stack.manage("audit", "verify")
+        sound = verified.returncode == 0
+        if not sound:
+            say(f"The audit trail is not sound: {verified.stdout[-2000:]}{verified.stderr[-2000:]}")
         took, died = time.monotonic() - began, list(mortal.died)
     for sentence in verdict.said[:40]:
         say(sentence)

@@ -144,6 +144,47 @@ def test_sharing_lets_another_use_and_not_manage(mara: User, tomas: User, scribe
     )
 
 
+def test_a_collaborator_changes_and_shares_until_that_is_taken_back(
+    mara: User, tomas: User, scribe: Agent
+) -> None:
+    services.share_agent(
+        agent_id=scribe.pk, sharer=mara, username=tomas.username, role="collaborator"
+    )
+    services.change_agent(agent_id=scribe.pk, actor=tomas, changes={"description": "Ours"})
+    for attempt in (services.share_agent, services.unshare_agent):
+        # Not even somebody who looks after it takes it from its owner, or makes them a guest.
+        with pytest.raises(Conflict):
+            attempt(agent_id=scribe.pk, sharer=tomas, username=mara.username)
+    services.share_agent(agent_id=scribe.pk, sharer=mara, username=tomas.username, role="guest")
+    with pytest.raises(Forbidden):
+        services.change_agent(agent_id=scribe.pk, actor=tomas, changes={"description": "Mine"})
+    assert visible_agent(slug="scribe", member=tomas) == scribe
+    roles = AuditRow.objects.filter(action="agent.shared").order_by("id")
+    assert [row.detail["role"] for row in roles] == ["collaborator", "guest"]
+
+
+def test_whoever_collaborated_holds_nothing_once_it_is_not_shared_any_more(
+    mara: User, tomas: User, scribe: Agent
+) -> None:
+    services.share_agent(
+        agent_id=scribe.pk, sharer=mara, username=tomas.username, role="collaborator"
+    )
+    services.unshare_agent(agent_id=scribe.pk, sharer=mara, username=tomas.username)
+    with pytest.raises(AgentNotFound):
+        visible_agent(slug="scribe", member=tomas)
+    with pytest.raises(Forbidden):
+        services.disable_agent(agent_id=scribe.pk, actor=tomas)
+
+
+def test_an_agent_is_shared_in_no_role_that_does_not_exist(
+    mara: User, tomas: User, scribe: Agent
+) -> None:
+    with pytest.raises(BadAgent):
+        services.share_agent(agent_id=scribe.pk, sharer=mara, username=tomas.username, role="owner")
+    with pytest.raises(AgentNotFound):
+        visible_agent(slug="scribe", member=tomas)
+
+
 def test_sharing_needs_somebody(mara: User, scribe: Agent) -> None:
     with pytest.raises(NotFound):
         services.share_agent(agent_id=scribe.pk, sharer=mara, username="nobody-here")

@@ -17,6 +17,7 @@ EDGES = (
     "apps.approvals.services",
     "apps.approvals.pauses",
     "apps.approvals.wishes",
+    "apps.artifacts.drafts",
     "apps.artifacts.native",
     "apps.artifacts.services",
     "apps.artifacts.sharing",
@@ -28,6 +29,7 @@ EDGES = (
     "apps.boundary.pipeline",
     "apps.boundary.services",
     "apps.boundary.together",
+    "apps.broker.services",
     "apps.grants.services.choosing",
     "apps.grants.services.granting",
     "apps.grants.services.pinning",
@@ -44,6 +46,7 @@ EDGES = (
 # What changes rows and writes no row of audit itself; the reason stands with each.
 ACCOUNTED_FOR = {
     "apps.approvals.wishes.name_trigger": "a note beside a run whose start is recorded",
+    "apps.artifacts.drafts.append_draft": "a piece; begin, end and the call itself are recorded",
     "apps.boundary.children.stop_children": "the parent's stop is recorded, and each child's end",
     "apps.grants.services.policy.lock_policy": "a part of the change that is recorded",
     "apps.grants.services.policy.renew": "a part of the change that is recorded",

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from apps.sandbox.living import Files, ask_living, close_living, open_living
 from apps.sandbox.spec import Limits, SandboxSpec, WorkFile
@@ -28,6 +28,8 @@ def python_spec(loop: str | Path = LOOP, limits: Limits | None = None) -> Sandbo
 class Living:
     """One kernel of one owner."""
 
+    made: ClassVar[list["Living"]] = []
+
     def __init__(
         self,
         daemon: Daemon,
@@ -39,6 +41,7 @@ class Living:
         self.daemon, self.key, self.owner = daemon, key, owner
         self.spec, self.terms = spec or python_spec(), terms
         self.opened: Opened = self.open()
+        self.made.append(self)
 
     def open(self) -> Opened:
         opening = Opening(self.key, self.owner, self.spec, self.terms)

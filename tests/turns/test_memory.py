@@ -9,7 +9,7 @@ import pytest
 
 from apps.accounts.models import User
 from apps.agents.models import Agent
-from apps.artifacts.models import Artifact
+from apps.artifacts.models import Artifact, Draft
 from apps.domain.compaction import PastCall, PastStep, estimate, summarize
 from apps.domain.outside import unwrap, wrap
 from apps.domain.tooling import ToolFailure, ToolOk
@@ -74,6 +74,23 @@ def test_older_steps_give_way_to_a_record_of_them(
     assert "Read it all, whatever it takes" in read(final)
     assert kept in read(final)
     assert all(estimate(asked["messages"], asked["tools"]) <= 9_000 for asked in model.asked)
+
+
+def test_where_an_open_draft_stands_is_told_again_when_the_steps_that_said_it_are_left_out(
+    room: Room, agent: Agent, member: User, model: FakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Agent.objects.filter(pk=agent.pk).update(context_tokens=9_000)
+    offer(monkeypatch, stand_in("long_read", long_read(8_000)))
+    model.calls(("begin_artifact", {"title": "The game", "kind": "html"}))
+    steps(model, 6)
+    model.says("I will go on with it.")
+    run_turn(run_id=make_run(room, agent, member).pk)
+    assert JournalEntry.objects.filter(kind="compaction").exists()
+    draft = Draft.objects.get()
+    last = model.asked[-1]["messages"][-1]
+    assert last["role"] == "user"
+    assert str(draft.pk) in last["content"]
+    assert draft.digest in last["content"]
 
 
 def test_the_same_is_read_again_after_a_crash(

@@ -28,6 +28,7 @@ from apps.domain.tooling import (
 )
 from apps.rooms.models import Room, RoomEvent
 from apps.rooms.services import invite
+from apps.rooms.streams import StreamWriter
 from apps.runs.bodies import projection_of
 from apps.runs.models import Call, JournalEntry, Run
 from apps.tools.contract import Tool
@@ -405,6 +406,28 @@ def test_a_substitute_for_it_is_blocked_and_ends_the_turn(
         ("error", "dependency_unavailable"),
         ("refused", "substitute_blocked"),
     ]
+
+
+def test_a_substitute_is_not_shown_either_while_it_is_written(
+    room: Room, agent: Agent, member: User, model: FakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = fails(Reason.DEPENDENCY_UNAVAILABLE, non_substitutable=True)
+    offer(monkeypatch, stand_in("open_page", lost))
+    opened: list[dict[str, Any]] = []
+    real = StreamWriter.open
+
+    def watched(self: StreamWriter, meta: dict[str, Any]) -> None:
+        opened.append(meta)
+        real(self, meta)
+
+    monkeypatch.setattr(StreamWriter, "open", watched)
+    model.calls(("open_page", {}))
+    model.calls(("create_artifact", NOTE))
+    run = make_run(room, agent, member)
+    run_turn(run_id=run.pk)
+    assert Call.objects.get(tool="create_artifact").reason == "substitute_blocked"
+    assert {"tool": "create_artifact"} not in opened
+    assert not Artifact.objects.exists()
 
 
 def test_activity_that_delivers_nothing_is_a_failed_end(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rest_framework import serializers
 
 from apps.accounts.api.serializers import PersonSerializer
+from apps.agents.services import Role
 from apps.core.api.serializers import (
     FlagField,
     StrictSerializer,
@@ -53,9 +54,12 @@ class ChangedAgentSerializer(StrictSerializer):
 
 
 class ShareSerializer(StrictSerializer):
-    """With whom."""
+    """With whom, and as what: a guest uses it, a collaborator changes and shares it as well."""
 
     username = TextField(max_length=150)
+    role = serializers.ChoiceField(
+        choices=[role.value for role in Role], required=False, default=Role.GUEST.value
+    )
 
 
 class AgentSerializer(serializers.Serializer):

@@ -17,6 +17,13 @@ from apps.boundary.api.approvals import (
 from apps.boundary.api.choices import SeatToolsView
 from apps.boundary.api.explain import ExplainView
 from apps.boundary.api.pauses import PauseView
+from apps.boundary.api.policy import (
+    PinnedView,
+    PinsView,
+    PolicyEffectsView,
+    PolicyToolsView,
+    PolicyView,
+)
 from apps.boundary.api.views import CallView, RoomRunsView, RunCallsView, RunTokenView, StopView
 
 urlpatterns = [
@@ -35,6 +42,11 @@ urlpatterns = [
     path("approvals/<uuid:approval_id>/edit", EditView.as_view()),
     path("rooms/<uuid:room_id>/seats/<slug:slug>/tools", SeatToolsView.as_view()),
     path("explain", ExplainView.as_view()),
+    path("policy", PolicyView.as_view()),
+    path("policy/preview", PolicyEffectsView.as_view()),
+    path("policy/tools", PolicyToolsView.as_view()),
+    path("policy/pins", PinnedView.as_view()),
+    path("policy/pins/<str:family>/<str:surface>/<str:name>", PinsView.as_view()),
     path("pauses/<str:token>", PauseView.as_view()),
     path("", include("apps.boundary.api.callback_urls")),
 ]

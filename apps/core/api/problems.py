@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -16,7 +17,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
 from apps.core.correlation import current_correlation_id
-from apps.core.errors import Forbidden, Refusal
+from apps.core.errors import Forbidden, NotFound, Refusal
 
 log = structlog.get_logger(__name__)
 
@@ -24,6 +25,7 @@ CONTENT_TYPE = "application/problem+json"
 MAX_DETAIL = 500
 MAX_ERRORS = 20
 
+_TOKEN_IN_PATH = re.compile(r"(/pauses/)[^/]+")
 NOTHING_HERE = "There is nothing at this address that you may see."
 _OURS = frozenset({"type", "title", "status", "code", "detail", "field", "errors"})
 # What the framework says, in our words: a stable code for each, whatever its own is called.
@@ -76,14 +78,18 @@ _on_refusal: list[Callable[[str, str, Refusal], None]] = []
 
 
 def on_refusal(tell: Callable[[str, str, Refusal], None]) -> None:
-    """Have `tell(actor, route, refusal)` called for each API request that was forbidden."""
+    """Have `tell(actor, route, refusal)` called for each API request that was refused.
+
+    That is what was forbidden, and what asked for something that is not there or not theirs to see:
+    the two look alike, and are written down alike.
+    """
     _on_refusal.append(tell)
 
 
 def problem_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
     """Answer any exception of an API view; what nobody foresaw is logged and only said to be so."""
     headers: dict[str, str] = {}
-    if isinstance(exc, Forbidden):
+    if isinstance(exc, Forbidden | NotFound):
         _tell_of_refusal(exc, context)
     if isinstance(exc, Refusal):
         body = problem(
@@ -105,10 +111,12 @@ def problem_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
     return Response(body, status=body["status"], headers=headers, content_type=CONTENT_TYPE)
 
 
-def _tell_of_refusal(exc: Forbidden, context: Mapping[str, Any]) -> None:
+def _tell_of_refusal(exc: Refusal, context: Mapping[str, Any]) -> None:
     request = context["request"]
     actor = getattr(request.user, "key", "") or "user:unknown"
-    route = f"route:{request.method} {request.path}"[:160]
+    # Another system answers a waiting call under its token.
+    path = _TOKEN_IN_PATH.sub(r"\1[hidden]", request.path)
+    route = f"route:{request.method} {path}"[:160]
     for tell in _on_refusal:
         tell(actor, route, exc)
 

@@ -7,7 +7,7 @@ tightens. A run that no person started asks for what its tools declare, whatever
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from apps.domain.tooling.specification import Specification
 from apps.domain.tooling.words import Effect, Family, Guard
@@ -79,6 +79,22 @@ _ASKS_BY_FLOOR: Final = {
 _SECONDS: Final = {Second.NOBODY: 0, Second.ROOM_OWNER: 1, Second.ADMINISTRATOR: 2}
 
 
+class Ruled(Protocol):
+    """What a rule looks at of a tool, so that it can be asked of one that is only listed."""
+
+    @property
+    def family(self) -> str: ...
+
+    @property
+    def surface(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def effect(self) -> Effect: ...
+
+
 @dataclass(frozen=True, slots=True)
 class AskRule:
     """What an administrator decided for one node of the policy tree; blanks widen it."""
@@ -93,14 +109,14 @@ class AskRule:
     second_for: Scope = Scope.SENSITIVE
     expires_after_s: int | None = None
 
-    def covers(self, spec: Specification) -> bool:
+    def covers(self, tool: Ruled) -> bool:
         """Tell whether the rule speaks of this tool."""
         return all(
             wanted in ("", actual)
             for wanted, actual in (
-                (self.family, spec.family.value),
-                (self.surface, spec.surface),
-                (self.tool, spec.name),
+                (self.family, str(tool.family)),
+                (self.surface, tool.surface),
+                (self.tool, tool.name),
             )
         )
 
@@ -115,11 +131,11 @@ class AskPolicy:
     expires_after_s: int | None = None
 
 
-def ask_policy(spec: Specification, rules: Iterable[AskRule]) -> AskPolicy:
+def ask_policy(tool: Ruled, rules: Iterable[AskRule]) -> AskPolicy:
     """Put the rules that cover a tool together; each can only tighten what the others say."""
-    covering = [rule for rule in rules if rule.covers(spec)]
+    covering = [rule for rule in rules if rule.covers(tool)]
     said = {rule.never_allowed for rule in covering}
-    asked = [rule.second for rule in covering if _counts(rule.second_for, spec)]
+    asked = [rule.second for rule in covering if _counts(rule.second_for, tool)]
     times = [rule.expires_after_s for rule in covering if rule.expires_after_s is not None]
     return AskPolicy(
         floor=max(
@@ -131,10 +147,16 @@ def ask_policy(spec: Specification, rules: Iterable[AskRule]) -> AskPolicy:
     )
 
 
-def _counts(scope: Scope, spec: Specification) -> bool:
-    if spec.effect is Effect.SENSITIVE:
+def asks_by_default(tool: Ruled, declared: ApprovalMode, rules: Iterable[AskRule]) -> bool:
+    """Tell whether a call asks where its member chose nothing: as declared, or as rules tighten."""
+    policy = ask_policy(tool, rules)
+    return declared.asks or policy.floor in _ASKS_BY_FLOOR or policy.second is not Second.NOBODY
+
+
+def _counts(scope: Scope, tool: Ruled) -> bool:
+    if tool.effect is Effect.SENSITIVE:
         return True
-    return scope is Scope.WRITES and spec.effect is not Effect.READ
+    return scope is Scope.WRITES and tool.effect is not Effect.READ
 
 
 @dataclass(frozen=True, slots=True)

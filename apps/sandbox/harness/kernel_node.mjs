@@ -1,7 +1,7 @@
 // Run cells of JavaScript in one process that lives on, each asked for by a line on descriptor 3.
 //
 // A cell is the body of an async function: it may await, and what it returns is its value. What
-// stays for the next cell is `state`, a JSON object. This file runs beside the code it carries out,
+// stays for the next cell is `state`, a JSON object; a cell that fails leaves it as it was. This file runs beside the code it carries out,
 // so whatever it says is as untrusted as that code.
 
 import { createRequire } from "node:module";
@@ -13,7 +13,7 @@ const SHOWN = 64 * 1024;
 const channel = new Socket({ fd: 3, readable: true, writable: true });
 const require = createRequire("/workspace/cell.js");
 
-let state = {};
+let kept = "{}";
 let number = 0;
 let waiting = null;
 let busy = Promise.resolve();
@@ -41,6 +41,8 @@ const tools = Object.freeze({
   },
 });
 
+Object.assign(globalThis, { tools, require });
+
 function shown(text) {
   const bounded = text.length <= SHOWN ? text : text.slice(0, SHOWN) + " [...]";
   return bounded.toWellFormed().replaceAll("\0", "?");
@@ -48,17 +50,18 @@ function shown(text) {
 
 async function carryOut(code) {
   number += 1;
-  const head = "(async (tools, state, require) => {";
+  const head = "(async () => {";
+  globalThis.state = JSON.parse(kept);
   try {
     const cell = runInThisContext(`${head}${code}\n})`, {
       filename: `cell-${number}.js`,
       columnOffset: -head.length,
       importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
     });
-    const value = await cell(tools, state, require);
-    const kept = JSON.stringify(state);
-    if (kept === undefined || kept[0] !== "{") throw new TypeError("state is not a JSON object.");
-    state = JSON.parse(kept);
+    const value = await cell();
+    const text = JSON.stringify(globalThis.state);
+    if (text === undefined || text[0] !== "{") throw new TypeError("state is not a JSON object.");
+    kept = text;
     return { kind: "done", ok: true, value: value === undefined ? null : shown(inspect(value)) };
   } catch (problem) {
     const is = problem instanceof Error;

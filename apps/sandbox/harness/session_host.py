@@ -29,6 +29,7 @@ class Host:
         self.channel = socket.socket(fileno=3)
         os.set_inheritable(3, False)
         self.unread = b""
+        self.heard: list[dict] = []
         self.variables = variables
         self.places = places
         self.program: subprocess.Popen[bytes] | None = None
@@ -40,22 +41,28 @@ class Host:
         while True:
             for door in select.select([self.channel, *self.talking()], [], [])[0]:
                 if door is self.channel:
-                    for asked in self.lines():
-                        self.carry_out(asked)
+                    self.hear()
                 else:
                     self.drain()
+            while self.heard:
+                self.carry_out(self.heard.pop(0))
 
-    def lines(self) -> "list[dict]":
-        """Return what has come, after something has."""
+    def hear(self) -> None:
+        """Note what has come, after something has."""
         data = self.channel.recv(64 * 1024)
         if not data:
             sys.exit(0)
         *lines, self.unread = (self.unread + data).split(b"\n")
-        return [json.loads(line) for line in lines]
+        self.heard += [json.loads(line) for line in lines]
+
+    def interrupted(self) -> bool:
+        """Tell whether the call under way is to end; nothing else is asked meanwhile."""
+        heard, self.heard = self.heard, []
+        return any(asked["kind"] == "interrupt" for asked in heard)
 
     def carry_out(self, asked: dict) -> None:
         """Do what one line asks, and say what came of it; an interruption comes too late here."""
-        verbs = {"begin": self.begin, "run": self.run, "stop": self.stop}
+        verbs = {"run": self.run, "stop": self.stop}
         if asked["kind"] in verbs:
             said = {"kind": "done", **verbs[asked["kind"]](asked)}
             self.channel.sendall(json.dumps(said).encode() + b"\n")
@@ -112,7 +119,7 @@ class Host:
 
     def run(self, asked: dict) -> "dict[str, object]":
         """Run one call that is bound to the session, and end it where the program ends."""
-        standing = self.standing()
+        standing = self.begin(asked["start"])
         if standing["state"] != "ready":
             return standing
         self.fresh_places()
@@ -131,14 +138,16 @@ class Host:
         died, over = (os.pidfd_open(pid) for pid in pids)
         try:
             while (left := until - time.monotonic()) > 0:
+                if self.interrupted():
+                    return "interrupted"
                 doors = [died, over, self.channel, *self.talking()]
                 found = select.select(doors, [], [], left)[0]
                 if died in found:
                     return "done"
                 if over in found:
                     return "ended"
-                if self.channel in found and any(a["kind"] == "interrupt" for a in self.lines()):
-                    return "interrupted"
+                if self.channel in found:
+                    self.hear()
                 if doors[3:] and doors[3] in found:
                     self.drain()
             return "timeout"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from apps.domain.tooling import (
     Capability,
     CollaborationClass,
@@ -14,14 +16,24 @@ from apps.domain.tooling import (
     specify,
 )
 from apps.domain.tooling.features import Feature
+from apps.runs.models import Run
 from apps.sandbox.coding.idioms import told
 from apps.sandbox.coding.programs import MAX_CODE, MAX_TARGET, MAX_TARGETS, Language
+from apps.sandbox.kernels import home_of
 from apps.tools.builtin.run_code_work import run_code
 from apps.tools.contract import Tool
 
 # A program's JSON text can be several times its characters: escapes and multi-byte letters.
 _CODE_CAP = 768 * 1024
 TIMEOUT_S = 150.0
+
+
+def home_of_kernel(arguments: dict[str, Any], run: Run) -> str:
+    """Name the other node where the kernel of a call lives, or nothing."""
+    if not arguments.get("kernel"):
+        return ""
+    return home_of(owner=run.member, room_id=run.room_id, language=arguments["language"])
+
 
 _SHARED = (
     "Files that this turn was given may lie on disk already: KAIZEN_SHARED_RESOURCES_DIR names"
@@ -60,6 +72,18 @@ TOOLS = (
                         "description": (
                             "The names of the files that the program makes for people, such as"
                             " report.docx; empty where it only computes."
+                        ),
+                    },
+                    "kernel": {
+                        "type": "boolean",
+                        "description": (
+                            "True runs the code as a cell of a kernel of Python or Node that"
+                            " lives on: what a cell leaves in memory is there for the next one."
+                            " In Python, the last expression is the value; tools.available()"
+                            " lists the tools that only read, and tools.call(name, key=value)"
+                            " calls one. In Node, a cell is the body of an async function: use"
+                            " return, await tools.call(name, {key: value}), and keep what shall"
+                            " stay in the JSON object state. Left out, nothing stays in memory."
                         ),
                     },
                 },
@@ -101,5 +125,6 @@ TOOLS = (
         run_code,
         feature=Feature.CODE,
         needs_sandbox=True,
+        home=home_of_kernel,
     ),
 )

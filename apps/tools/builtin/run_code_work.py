@@ -37,6 +37,7 @@ from apps.sandbox.errors import (
     WorkspaceBusy,
     WorkspaceFull,
 )
+from apps.sandbox.kernels import LANGUAGES, CellResult, run_cell
 from apps.sandbox.leases import Lease, acquire, release
 from apps.sandbox.spec import SandboxResult, SandboxSpec
 from apps.tools.contract import CallContext
@@ -67,6 +68,8 @@ class _Done:
     result: SandboxResult
     found: tuple[Found, ...]
     unshared: int
+    value: str | None
+    notes: tuple[str, ...]
 
     @property
     def contents(self) -> dict[str, bytes]:
@@ -82,6 +85,10 @@ def run_code(arguments: dict[str, Any], context: CallContext) -> ToolFailure | T
             check_file_name(name)
     except (BadTarget, BadArtifact) as problem:
         return ToolFailure(Reason.INVALID_ARGUMENTS, f"{problem} Nothing was run.")
+    kernel = arguments.get("kernel", False)
+    if kernel and language.value not in LANGUAGES:
+        said = f"A kernel speaks {' or '.join(LANGUAGES)}, not {language.value}. Nothing was run."
+        return ToolFailure(Reason.INVALID_ARGUMENTS, said)
     try:
         shared = share_files(run_id=context.run_id, call_id=context.call_id, member=context.member)
     except FileChanged as changed:
@@ -109,7 +116,8 @@ def run_code(arguments: dict[str, Any], context: CallContext) -> ToolFailure | T
         stdin=start.stdin,
         shared=shared.files,
         env=sharing.variables(shared.sealed),
-        workspace=contents(lease.workspace),
+        # A kernel has most of them already, and asks for the others.
+        workspace=() if kernel else contents(lease.workspace),
         keep_workspace=True,
         outputs=targets,
         limits=LIMITS,
@@ -118,25 +126,50 @@ def run_code(arguments: dict[str, Any], context: CallContext) -> ToolFailure | T
     # The program may take its whole time: no connection is held while it runs.
     connection.close()
     try:
-        return _carried_out(spec, context, lease, shared.left_out)
+        cell = (language, arguments["code"]) if kernel else None
+        return _carried_out(spec, context, lease, shared.left_out, cell)
     except SandboxUnavailable as away:
         release(lease)
         said = f"{away.message} Nothing was run."
         return ToolFailure(Reason.DEPENDENCY_UNAVAILABLE, said, retryable=True)
+    except LeaseLost as lost:
+        return ToolFailure(Reason.CONFLICT, str(lost), retryable=True)
     except JobRefused as refused:
         release(lease)
         return ToolFailure(Reason.LIMIT_EXCEEDED, f"{refused} Nothing was run.")
 
 
-def _carried_out(
-    spec: SandboxSpec, context: CallContext, lease: Lease, unshared: int
-) -> ToolFailure | ToolPrepared:
-    result = run(
-        spec,
-        deadline_s=max(1.0, context.deadline.remaining - CHECKING_S),
+def _started(
+    spec: SandboxSpec, context: CallContext, lease: Lease, cell: tuple[Language, str] | None
+) -> CellResult:
+    """Run a program of its own, or a cell in the workspace's kernel."""
+    deadline_s = max(1.0, context.deadline.remaining - CHECKING_S)
+    if cell is None:
+        return CellResult(
+            run(spec, deadline_s=deadline_s, on_output=context.say, cancelled=context.cancelled)
+        )
+    language, code = cell
+    return run_cell(
+        lease,
+        language=language.value,
+        code=code,
+        base=spec,
+        deadline_s=deadline_s,
         on_output=context.say,
+        on_call=context.call_tool,
         cancelled=context.cancelled,
     )
+
+
+def _carried_out(
+    spec: SandboxSpec,
+    context: CallContext,
+    lease: Lease,
+    unshared: int,
+    cell: tuple[Language, str] | None,
+) -> ToolFailure | ToolPrepared:
+    started = _started(spec, context, lease, cell)
+    result = started.result
     if context.cancelled():
         release(lease)
         return ToolFailure(
@@ -161,7 +194,7 @@ def _carried_out(
             retryable=True,
             details=endings.printed(result),
         )
-    done = _Done(context, lease, result, found, unshared)
+    done = _Done(context, lease, result, found, unshared, started.value, started.notes)
     return ToolPrepared(lambda: _keep(done))
 
 
@@ -228,6 +261,10 @@ def _value(done: _Done, kept: dict[str, Kept], unfit: list[Found], full: str) ->
         "files": [_file(name, one) for name, one in kept.items()],
         "milliseconds": result.stats.wall_ms,
     }
+    if done.value is not None:
+        value["value"] = endings.tail(done.value.encode("utf-8", "replace"))
+    if done.notes:
+        value["kernel"] = list(done.notes)
     if unfit:
         value["not_kept"] = [{"name": one.name, "why": one.unfit} for one in unfit]
     if changes is not None and not full:

@@ -1,0 +1,283 @@
+"""How does a program go on where the last call left it? In a kernel, bound to a workspace.
+
+A kernel is a sandbox that lives on between calls, for one member in one room and one language. The
+files of the workspace lie in rows as always: before each cell the kernel's folder is made equal to
+them, and what the cell changed comes back. Only what is in memory lives in the kernel alone, so
+where it ends, that is lost, and the next call says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from django.db import connection
+from django.db.models.functions import Now
+
+from apps.accounts.models import User
+from apps.domain.wire import BadJson, read_json
+from apps.sandbox.client import OnOutput
+from apps.sandbox.contents import contents
+from apps.sandbox.errors import KernelLost
+from apps.sandbox.leases import Lease, name_kernel, this_node
+from apps.sandbox.living import (
+    Files,
+    OnCall,
+    Place,
+    ask_living,
+    close_living,
+    no_calls,
+    open_living,
+)
+from apps.sandbox.models import Kernel, Workspace, WorkspaceFile
+from apps.sandbox.spec import Limits, Reason, SandboxResult, SandboxSpec, WorkFile
+from apps.sandboxd.frames import write_line
+from apps.sandboxd.kernel_wire import Answered, Opening
+from apps.sandboxd.kernels import Terms
+from apps.sandboxd.workfiles import Known
+
+IDLE_SECONDS: Final = 15 * 60
+TOTAL_SECONDS: Final = 2 * 3600
+TERMS: Final = Terms(idle_ms=IDLE_SECONDS * 1000, total_ms=TOTAL_SECONDS * 1000)
+SILENCE_SECONDS: Final = 30
+"""So long may a node leave its calls unanswered before its kernels are taken for lost."""
+LIFE_CPU_MS: Final = 600_000
+"""CPU time that a kernel may use in its whole life."""
+MAX_SAID: Final = 1024 * 1024
+
+_HARNESS: Final = Path(__file__).with_name("harness")
+# What is started for each language, and which file beside it carries out its cells.
+_LOOPS: Final = {
+    "python": (("python", "-I", "-B"), "kernel_python.py"),
+    "node": (("node", "--disable-warning=ExperimentalWarning"), "kernel_node.mjs"),
+}
+LANGUAGES: Final = tuple(_LOOPS)
+
+_FRESH: Final = " What earlier cells left in its memory is lost; this cell ran in a fresh kernel."
+_LOST: Final = "The kernel that earlier cells ran in had ended." + _FRESH
+_OTHER_FILES: Final = "Other files are shared now than when the kernel was started." + _FRESH
+_OTHER_NODE: Final = "The kernel lived on another machine, which is not there any more." + _FRESH
+_ENDED: Final = (
+    "The kernel was ended with this cell: the next call starts a fresh one, with nothing in memory."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """How a cell ended, as the end of any program, and what is to be said of its kernel.
+
+    `value` is the text of the last expression, or of what a cell returned; a claim like all else.
+    """
+
+    result: SandboxResult
+    value: str | None = None
+    notes: tuple[str, ...] = ()
+    calls: int = 0
+
+
+def run_cell(
+    lease: Lease,
+    *,
+    language: str,
+    code: str,
+    base: SandboxSpec,
+    deadline_s: float,
+    on_output: OnOutput | None = None,
+    on_call: OnCall = no_calls,
+    cancelled: Callable[[], bool] | None = None,
+    path: Path | None = None,
+) -> CellResult:
+    """Run a cell in the kernel of a leased workspace, started now where there is none.
+
+    `base` says what the sandbox is made of; its arguments, input and workspace are the kernel's
+    own. Raises SandboxUnavailable where nothing was run, and JobRefused for what never can be.
+    No database connection is held while the cell runs.
+    """
+    workspace = lease.workspace
+    surroundings = _surroundings(language, base)
+    files = _files(workspace)
+    known = Kernel.objects.filter(workspace=workspace, language=language).first()
+    note = ""
+
+    def ask(generation: str) -> Answered:
+        connection.close()
+        return ask_living(
+            **_place(workspace, language),
+            generation=generation,
+            line=write_line({"kind": "cell", "code": code}),
+            deadline_s=deadline_s,
+            files=files,
+            outputs=base.outputs,
+            on_output=on_output,
+            on_call=on_call,
+            cancelled=cancelled,
+            path=path,
+        )
+
+    answered: Answered | None = None
+    if known is not None and known.node != this_node():
+        note = _OTHER_NODE
+    elif known is not None and known.surroundings != surroundings:
+        note = _OTHER_FILES
+        close_living(**_place(workspace, language), path=path)
+    elif known is not None:
+        try:
+            answered = ask(known.generation)
+        except KernelLost:
+            note = _LOST
+    if answered is None:
+        answered = ask(_start(lease, language, base, surroundings, path=path))
+    used = Kernel.objects.filter(workspace=workspace, language=language)
+    if answered.kernel_ended:
+        used.delete()
+    else:
+        used.update(used_at=Now(), asked_at=None)
+    notes = [note, _ENDED if answered.kernel_ended else ""]
+    return replace(_judge(answered), notes=tuple(one for one in notes if one))
+
+
+def _start(
+    lease: Lease, language: str, base: SandboxSpec, surroundings: str, *, path: Path | None
+) -> str:
+    """Start a kernel and note where it lives; return which one it is."""
+    command, loop = _LOOPS[language]
+    spec = replace(
+        base,
+        argv=(*command, f"/kaizen/{loop}"),
+        harness=((loop, (_HARNESS / loop).read_bytes()),),
+        stdin=b"",
+        workspace=(),
+        keep_workspace=False,
+        outputs=(),
+        runtimes=_runtimes(language, base),
+        limits=_of_a_life(language, base.limits),
+    )
+    connection.close()
+    place = _place(lease.workspace, language)
+    opened = open_living(Opening(**place, spec=spec, terms=TERMS), path=path)
+    if not opened.fresh:
+        # It was opened, and whoever did could not note it: what it holds is not known.
+        close_living(**place, path=path)
+        opened = open_living(Opening(**place, spec=spec, terms=TERMS), path=path)
+    Kernel.objects.update_or_create(
+        workspace=lease.workspace,
+        language=language,
+        defaults={
+            "node": this_node(),
+            "generation": opened.generation,
+            "surroundings": surroundings,
+            "asked_at": None,
+            "started_at": Now(),
+            "used_at": Now(),
+        },
+    )
+    name_kernel(lease, this_node())
+    return opened.generation
+
+
+def stop_kernel(*, workspace: Workspace, language: str, path: Path | None = None) -> bool:
+    """End the kernel of a workspace; return once everything of it is dead, and whether it lived."""
+    connection.close()
+    closed = close_living(**_place(workspace, language), path=path)
+    Kernel.objects.filter(workspace=workspace, language=language).delete()
+    return closed.was_there
+
+
+def home_of(*, owner: User, room_id: Any, language: str) -> str:
+    """Name the other node where the member's kernel in a room lives, or nothing to stay here.
+
+    A node that was asked in vain for a while is taken for lost: then the call stays here, and its
+    kernel is started afresh.
+    """
+    kernels = Kernel.objects.filter(
+        workspace__owner=owner, workspace__room_id=room_id, language=language
+    )
+    elsewhere = kernels.exclude(node=this_node())
+    elsewhere.filter(asked_at=None).update(asked_at=Now())
+    waits = elsewhere.filter(asked_at__gte=Now() - timedelta(seconds=SILENCE_SECONDS))
+    return waits.values_list("node", flat=True).first() or ""
+
+
+def _place(workspace: Workspace, language: str) -> Place:
+    """Return under which key a kernel lives, and who alone may ask for it."""
+    return {"key": f"kernel.{workspace.pk}.{language}", "owner": f"member.{workspace.owner_id}"}
+
+
+def _runtimes(language: str, base: SandboxSpec) -> tuple[str, ...]:
+    own = ("node",) if language == "node" else ()
+    return tuple(dict.fromkeys((*base.runtimes, *own)))
+
+
+def _of_a_life(language: str, limits: Limits) -> Limits:
+    # Node's loader of modules fails with as few descriptors as suffice for Python.
+    least = Limits.for_node() if language == "node" else Limits()
+    return replace(
+        limits,
+        cpu_ms=max(limits.cpu_ms, LIFE_CPU_MS),
+        open_files=max(limits.open_files, least.open_files),
+        memory_mb=max(limits.memory_mb, least.memory_mb),
+    )
+
+
+def _surroundings(language: str, base: SandboxSpec) -> str:
+    """Return the digest of all that a living sandbox cannot be given later."""
+    said = {
+        "language": language,
+        "env": sorted(base.env),
+        "runtimes": sorted(_runtimes(language, base)),
+        "dependencies": base.dependencies,
+        "network": repr(base.network),
+        "shared": [[name, hashlib.sha256(body).hexdigest()] for name, body in base.shared],
+    }
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def _files(workspace: Workspace) -> Files:
+    rows = WorkspaceFile.objects.filter(workspace=workspace).order_by("path")
+    known = {
+        path: Known(size, bytes.fromhex(blob.removeprefix("sha256:")), executable)
+        for path, size, blob, executable in rows.values_list(
+            "path", "size", "blob_id", "executable"
+        )
+    }
+
+    def load(names: list[str]) -> list[WorkFile]:
+        found = {file.name: file for file in contents(workspace, names)}
+        connection.close()
+        return [found[name] for name in names]
+
+    return Files(known, load)
+
+
+def _judge(answered: Answered) -> CellResult:
+    """Say of a cell what is said of any program; what it wrote of itself is read strictly."""
+    result = answered.result
+    if result.reason is not Reason.OK:
+        return CellResult(result, calls=answered.calls)
+    try:
+        said = read_json(result.result, max_bytes=MAX_SAID)
+    except BadJson:
+        said = None
+    if not isinstance(said, dict):
+        said = {}
+    match said:
+        case {"kind": "done", "ok": True, "value": None | str() as value} if len(said) == 3:
+            return CellResult(replace(result, exit_code=0), value, calls=answered.calls)
+        case {
+            "kind": "done",
+            "ok": False,
+            "type": str(kind),
+            "message": str(message),
+            "traceback": str(trace),
+        } if len(said) == 5:
+            told = trace or f"{kind}: {message}\n"
+            stderr = result.stderr + told.encode("utf-8", "replace")
+            failed = replace(result, reason=Reason.EXIT, exit_code=1, stderr=stderr)
+            return CellResult(failed, calls=answered.calls)
+    broken = replace(result, reason=Reason.PROTOCOL_ERROR, detail="The cell's answer is no answer.")
+    return CellResult(broken, calls=answered.calls)

@@ -1,0 +1,183 @@
+"""A kernel belongs to one member's workspace; its files lie in rows, and its end is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from apps.accounts.models import User
+from apps.core.deadlines import Deadline
+from apps.rooms.models import Room
+from apps.rooms.services import invite
+from apps.sandbox.contents import contents, take_back
+from apps.sandbox.kernels import CellResult, home_of, run_cell, stop_kernel
+from apps.sandbox.leases import Lease, acquire, release, this_node
+from apps.sandbox.models import Kernel
+from apps.sandbox.spec import Limits, SandboxSpec, WorkChanges, WorkFile
+from tests.factories.rooms import make_member, make_room
+from tests.sandboxd.daemon import Daemon
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.django_db(transaction=True)]
+Starter = Callable[..., Daemon]
+BASE = SandboxSpec(argv=("true",), limits=Limits())
+
+
+@pytest.fixture
+def member() -> User:
+    return make_member()
+
+
+@pytest.fixture
+def room(member: User) -> Room:
+    return make_room(member)
+
+
+@pytest.fixture
+def cell(daemon: Daemon, member: User, room: Room) -> Any:
+    """Run one cell as a call does: under a lease, and with its changes kept."""
+
+    def run(
+        code: str,
+        *,
+        owner: User = member,
+        of: Daemon = daemon,
+        language: str = "python",
+        base: SandboxSpec = BASE,
+        **options: Any,
+    ) -> CellResult:
+        lease = taken(owner, room)
+        try:
+            ended = run_cell(
+                lease,
+                language=language,
+                code=code,
+                base=base,
+                path=of.socket,
+                **{"deadline_s": 20.0, **options},
+            )
+            if ended.result.workspace is not None:
+                take_back(lease, ended.result.workspace)
+            return ended
+        finally:
+            release(lease)
+
+    yield run
+    for row in Kernel.objects.select_related("workspace"):
+        stop_kernel(workspace=row.workspace, language=row.language, path=daemon.socket)
+
+
+def taken(owner: User, room: Room) -> Lease:
+    return acquire(owner=owner, room_id=room.pk, call_id=None, deadline=Deadline.after(60))
+
+
+def test_a_kernel_goes_on_where_the_last_call_left_it(cell: Any, member: User, room: Room) -> None:
+    first = cell("import math\nx = 41\nopen('made.txt', 'w').write('by a kernel')")
+    assert (first.result.reason, first.value, first.notes) == ("ok", "11", ())
+    second = cell("x + 1")
+    assert (second.value, second.notes) == ("42", ())
+    assert Kernel.objects.get().node == this_node()
+    assert home_of(owner=member, room_id=room.pk, language="python") == ""
+    lease = taken(member, room)
+    assert contents(lease.workspace) == (WorkFile("made.txt", b"by a kernel"),)
+    # What another call did to the files is there for the next cell.
+    take_back(lease, WorkChanges(changed=(WorkFile("made.txt", b"edited"),)))
+    release(lease)
+    assert cell("open('made.txt').read()").value == "'edited'"
+
+
+def test_a_cell_that_fails_ends_as_a_program_that_fails(cell: Any) -> None:
+    failed = cell("print('before')\n1 / 0")
+    assert (failed.result.reason, failed.result.exit_code) == ("exit", 1)
+    assert failed.result.stdout == b"before\n"
+    assert b"ZeroDivisionError: division by zero" in failed.result.stderr
+    assert cell("1").notes == ()
+
+
+def test_two_members_of_a_room_have_kernels_and_files_of_their_own(
+    cell: Any, member: User, room: Room
+) -> None:
+    guest = make_member()
+    invite(room_id=room.pk, inviter=member, username=guest.username)
+    cell("secret = 1\nopen('secret', 'w').close()")
+    assert cell("('secret' in globals(), __import__('os').listdir('.'))", owner=guest).value == (
+        "(False, [])"
+    )
+
+
+def test_a_kernel_that_was_lost_is_said_and_its_files_are_there(
+    cell: Any, another_daemon: Starter
+) -> None:
+    daemon = another_daemon()
+    cell("x = 1\nopen('kept', 'w').write('k')", of=daemon)
+    daemon.process.kill()
+    daemon.process.wait()
+    daemon.restart()
+    again = cell("('x' in globals(), open('kept').read())", of=daemon)
+    assert again.value == "(False, 'k')"
+    assert [note for note in again.notes if "had ended" in note]
+    assert cell("1", of=daemon).notes == ()
+
+
+def test_a_cell_that_ends_its_kernel_says_so(cell: Any) -> None:
+    cell("x = 1")
+    late = cell("import time; time.sleep(60)", deadline_s=1.0)
+    assert late.result.reason == "wall_timeout"
+    assert [note for note in late.notes if "the next call starts a fresh one" in note]
+    fresh = cell("'x' in globals()")
+    assert (fresh.value, fresh.notes) == ("False", ())
+    gone = cell("import os; os._exit(9)")
+    assert (gone.result.reason, gone.result.exit_code) == ("exit", 9)
+
+
+def test_a_kernel_of_a_node_that_is_gone_is_started_afresh_and_said(
+    cell: Any, member: User, room: Room
+) -> None:
+    cell("x = 1")
+    Kernel.objects.update(node="another")
+    moved = cell("'x' in globals()")
+    assert moved.value == "False"
+    assert [note for note in moved.notes if "another machine" in note]
+    assert Kernel.objects.get().node == this_node()
+
+
+def test_other_surroundings_mean_another_kernel(cell: Any) -> None:
+    cell("x = 1")
+    changed = SandboxSpec(argv=("true",), env=(("KAIZEN_SHARED_RESOURCES_DIR", "/shared"),))
+    other = cell(
+        "import os; ('x' in globals(), os.environ['KAIZEN_SHARED_RESOURCES_DIR'])", base=changed
+    )
+    assert other.value == "(False, '/shared')"
+    assert other.notes
+
+
+def test_a_member_may_stop_a_kernel(cell: Any, daemon: Daemon, member: User, room: Room) -> None:
+    cell("x = 1")
+    lease = taken(member, room)
+    assert stop_kernel(workspace=lease.workspace, language="python", path=daemon.socket)
+    assert not Kernel.objects.exists()
+    assert not stop_kernel(workspace=lease.workspace, language="python", path=daemon.socket)
+
+
+def test_targets_of_a_cell_come_back(cell: Any) -> None:
+    wanted = SandboxSpec(argv=("true",), outputs=("report.txt", "none.txt"))
+    ended = cell("open('report.txt', 'w').write('done')", base=wanted)
+    assert [(o.name, o.content, o.refused) for o in ended.result.outputs] == [
+        ("report.txt", b"done", ""),
+        ("none.txt", b"", "missing"),
+    ]
+
+
+def test_a_cell_that_answers_nonsense_is_a_broken_protocol(cell: Any) -> None:
+    forged = cell('import os\nos.write(3, b\'{"kind": "done", "ok": 1}\\n\')')
+    assert forged.result.reason == "protocol_error"
+
+
+def test_tools_are_asked_of_whoever_runs_the_cell(cell: Any) -> None:
+    def call(name: str, arguments: bytes) -> tuple[bool, bytes]:
+        return True, json.dumps([name, json.loads(arguments)]).encode()
+
+    ended = cell("tools.call('find', text='x')", on_call=call)
+    assert (ended.value, ended.calls) == ("['find', {'text': 'x'}]", 1)

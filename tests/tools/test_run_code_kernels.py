@@ -1,0 +1,148 @@
+"""An agent's program goes on where the last one left it, and reads through the boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from apps.accounts.models import User
+from apps.agents.models import Agent
+from apps.artifacts.models import Artifact, ArtifactVersion
+from apps.boundary.inner import InnerCalls
+from apps.boundary.pipeline import execute_waiting
+from apps.rooms.models import Room
+from apps.runs.bodies import projection_of
+from apps.runs.models import Call, Run
+from apps.sandbox.kernels import SILENCE_SECONDS, stop_kernel
+from apps.sandbox.models import Kernel
+from tests.factories.rooms import claimed_run, crossed, make_agent, make_member, make_room
+from tests.sandboxd.daemon import Daemon
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture(autouse=True)
+def supervised(settings: Any, daemon: Daemon) -> Iterator[None]:
+    settings.KAIZEN_SANDBOXD_SOCKET = str(daemon.socket)
+    yield
+    for kernel in Kernel.objects.select_related("workspace"):
+        stop_kernel(workspace=kernel.workspace, language=kernel.language)
+
+
+@pytest.fixture
+def member(db: Any) -> User:
+    return make_member("mara")
+
+
+@pytest.fixture
+def agent(member: User) -> Agent:
+    return make_agent(member, slug="scribe")
+
+
+@pytest.fixture
+def room(member: User, agent: Agent) -> Room:
+    return make_room(member, agent)
+
+
+@pytest.fixture
+def run(room: Room, agent: Agent, member: User) -> Run:
+    return claimed_run(room, agent, member)
+
+
+class Cell:
+    """One call of run_code in a kernel, as far as a worker brought it."""
+
+    steps = 1
+
+    def __init__(self, run: Run, code: str, *targets: str, **words: Any) -> None:
+        Cell.steps += 1
+        asked = {"language": "python", "code": code, "artifact_targets": list(targets)}
+        waiting = crossed(run, "run_code", {**asked, "kernel": True, **words}, step=Cell.steps)
+        execute_waiting(call_id=waiting.call.pk, executor="test", inner=InnerCalls)
+        self.call = Call.objects.get(pk=waiting.call.pk)
+        self.told: dict[str, Any] = projection_of(self.call) or {}
+        self.value: dict[str, Any] = self.told.get("value") or self.told.get("details") or {}
+
+
+def test_a_cell_finds_what_the_last_one_left_and_its_files_become_artifacts(run: Run) -> None:
+    first = Cell(run, "rows = [1, 2]\nprint('made')\nlen(rows)")
+    assert (first.call.outcome, first.value["stdout"], first.value["value"]) == (
+        "ok",
+        "made\n",
+        "2",
+    )
+    second = Cell(run, "open('rows.csv', 'w').write(f'{rows}')\nrows", "rows.csv")
+    assert second.value["value"] == "[1, 2]"
+    assert bytes(ArtifactVersion.objects.get().blob.content) == b"[1, 2]"
+
+
+def test_without_the_wish_nothing_stays(run: Run) -> None:
+    Cell(run, "x = 1", kernel=False)
+    assert not Kernel.objects.exists()
+    assert Cell(run, "'x' in globals()").value["value"] == "False"
+
+
+def test_a_cell_that_fails_is_the_callers_failure_and_says_how_to_mend_it(run: Run) -> None:
+    failed = Cell(run, "{}['absent']")
+    assert (failed.call.outcome, failed.call.reason) == ("error", "command_failed")
+    assert "KeyError" in failed.told["message"]
+    assert "KeyError" in failed.value["repair_instruction"]
+
+
+def test_a_cell_reads_through_the_boundary_and_writes_nothing(run: Run) -> None:
+    ran = Cell(
+        run,
+        "names = sorted(tool['name'] for tool in tools.available())\n"
+        "agents = tools.call('list_available_agents')\n"
+        "try: tools.call('create_artifact', title='t', kind='markdown', body='b')\n"
+        "except RuntimeError as refused: said = str(refused)\n"
+        "try: tools.call('run_code', language='python', code='1', artifact_targets=[])\n"
+        "except RuntimeError as refused: again = str(refused)\n"
+        "print(names, 'agents' in agents, said, again)",
+    )
+    assert ran.call.outcome == "ok"
+    assert "run_code" not in ran.value["stdout"].split("]")[0]
+    assert "True" in ran.value["stdout"]
+    assert ran.value["stdout"].count("only read") == 2
+    inner = Call.objects.filter(parent=ran.call).order_by("place")
+    assert [(one.tool, one.outcome) for one in inner] == [
+        ("list_available_agents", "ok"),
+        ("create_artifact", "refused"),
+        ("run_code", "refused"),
+    ]
+    assert not Artifact.objects.exists()
+
+
+def test_bash_has_no_kernel(run: Run) -> None:
+    refused = Cell(run, "echo 1", language="bash")
+    assert (refused.call.outcome, refused.call.reason) == ("error", "invalid_arguments")
+
+
+def test_a_call_whose_kernel_lives_elsewhere_waits_for_that_machine_until_it_is_lost(
+    run: Run,
+) -> None:
+    Cell(run, "x = 1")
+    Kernel.objects.update(node="another")
+    Cell.steps += 1
+    asked = {"language": "python", "code": "'x' in globals()", "artifact_targets": []}
+    call = crossed(run, "run_code", {**asked, "kernel": True}, step=Cell.steps).call
+    for _ in range(8):
+        execute_waiting(call_id=call.pk, executor="test", inner=InnerCalls)
+        call.refresh_from_db()
+        assert (call.state, call.attempts) == ("waiting", 0)
+    kernel = Kernel.objects.get()
+    Kernel.objects.update(asked_at=kernel.asked_at.replace(year=2020))
+    execute_waiting(call_id=call.pk, executor="test", inner=InnerCalls)
+    call.refresh_from_db()
+    value = (projection_of(call) or {})["value"]
+    assert (call.outcome, value["value"]) == ("ok", "False")
+    assert "another machine" in value["kernel"][0]
+    assert SILENCE_SECONDS < 60
+
+
+def test_a_cell_of_node_keeps_its_state_and_awaits_tools(run: Run) -> None:
+    first = Cell(run, "state.n = 1; return (await tools.available()).length > 0", language="node")
+    assert (first.call.outcome, first.value["value"]) == ("ok", "true")
+    assert Cell(run, "return state.n + 1", language="node").value["value"] == "2"
