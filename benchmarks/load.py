@@ -26,11 +26,19 @@ class Connection:
     async def post(self, path: str, body: Any, headers: dict[str, str]) -> tuple[int, bytes]:
         """Send one JSON body and return status and answer."""
         raw = json.dumps(body).encode()
+        more = {"Content-Type": "application/json", "Content-Length": str(len(raw))}
+        return await self._ask("POST", path, headers | more, raw)
+
+    async def get(self, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
+        """Ask for something and return status and answer."""
+        return await self._ask("GET", path, headers, b"")
+
+    async def _ask(
+        self, method: str, path: str, headers: dict[str, str], raw: bytes
+    ) -> tuple[int, bytes]:
         lines = [
-            f"POST {path} HTTP/1.1",
+            f"{method} {path} HTTP/1.1",
             f"Host: {self._host}:{self._port}",
-            "Content-Type: application/json",
-            f"Content-Length: {len(raw)}",
             *(f"{name}: {value}" for name, value in headers.items()),
         ]
         self._writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + raw)

@@ -6,6 +6,7 @@ bell costs time, never work, because the sweep rings again for every row that it
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -84,10 +85,15 @@ def sweep() -> dict[str, int]:
     return counts
 
 
+_importing = threading.Lock()
+
+
 def _require_task(task: str) -> None:
     if task not in current_app.tasks:
-        # A web process has not imported the task modules yet.
-        current_app.loader.import_default_modules()
+        # A web process has not imported the task modules yet. Celery imports them for whoever comes
+        # first, and tells the next one at once that they are there.
+        with _importing:
+            current_app.loader.import_default_modules()
     if task not in current_app.tasks:
         raise LookupError(f"No task is registered as {task!r}.")
 

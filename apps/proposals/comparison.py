@@ -110,8 +110,9 @@ def compare_contracts(before: Manifest | None, after: Manifest) -> Comparison:
         _say(change, tool, before is not None)
         for change, tool in zip(changes, (*after.tools, *_gone(old, new)), strict=True)
     ]
+    says = [*_reaching(before, after), *says]
     says.sort(key=lambda say: {"bad": 0, "wait": 1, "info": 2}.get(say.tone, 3))
-    says = [*_reaching(before, after), *says, *_beside(before, after)]
+    says += _beside(before, after)
     confined = not any(tool.network for tool in after.tools)
     says.append(Say("lock", "", ALWAYS.format(_NO_NETWORK if confined else ""), "always"))
     return Comparison(tuple(changes), tuple(says))

@@ -26,7 +26,7 @@ from apps.domain.scoping import Artifact, ArtifactKind
 from apps.domain.sessions import HumanTool, SessionDeclaration
 from apps.domain.tooling import MAX_TIMEOUT_S
 from apps.sandbox.client import run
-from apps.sandbox.errors import SandboxUnavailable
+from apps.sandbox.errors import SandboxUnavailable, SessionOver
 from apps.sandbox.runner import CUT_SHORT, ReplyKind, ToolReply
 from apps.sandbox.spec import Clamp, Limits, Reason, SandboxResult, SandboxSpec
 
@@ -195,6 +195,10 @@ def _judge_run(
 ) -> ToolReply:
     try:
         result = start(entry.program, argv, stdin, bench)
+    except SessionOver as over:
+        why = over.message.removeprefix("The session ended.").strip()
+        said = f"The tool session {entry.session} ended. {why}".strip()
+        return ToolReply(ReplyKind.STATED, message=said)
     except SandboxUnavailable as away:
         return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
     reply = _judged(entry.protocol, result)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -104,6 +105,11 @@ def _allows(word: str, wanted: tuple[str, ...]) -> bool:
     refused = {one[1:] for one in wanted if one.startswith("!")}
     allowed = {one for one in wanted if not one.startswith("!")}
     return word not in refused and (not allowed or word in allowed)
+
+
+def _authorities() -> Path:
+    """Return whom to trust about the registry's name: the machine's own list, if it names one."""
+    return Path(os.environ.get("SSL_CERT_FILE") or certifi.where())
 
 
 class _Installation:
@@ -209,7 +215,7 @@ class _Installation:
             argv=("python", "-I", "-S", "-B", "/kaizen/fetch_archives.py"),
             harness=(
                 ("fetch_archives.py", _HARNESS.read_bytes()),
-                ("certificates.pem", Path(certifi.where()).read_bytes()),
+                ("certificates.pem", _authorities().read_bytes()),
             ),
             stdin=json.dumps(asked).encode(),
             # The last archive of a lot may come on top of the others before it is put back.

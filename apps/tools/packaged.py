@@ -35,6 +35,7 @@ from apps.grants.selectors import granted_package_tools
 from apps.packages.errors import TreeMismatch
 from apps.packages.models import PackageTool, PackageVersion
 from apps.packages.selectors import load_tree
+from apps.sandbox.boundtools import Binding, call_bound_tool
 from apps.sandbox.client import Limits
 from apps.sandbox.commands import Bench, call_command_tool
 from apps.sandbox.dependencies import install
@@ -145,7 +146,7 @@ def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
             _manifest(admitted),
             tree,
             arguments,
-            deadline_s=min(context.deadline.remaining, settings.PKG_RUNNER_TIMEOUT_SECONDS),
+            deadline_s=context.deadline.remaining,
             cancelled=context.cancelled,
             run_id=context.run_id,
         )
@@ -171,6 +172,8 @@ def call_packaged(
     `path` is the socket of another supervisor than the deployment's; `files` are looked at by file
     tools instead of the tree. A session lives as long as the run that is named.
     """
+    # The runner has a deadline of its own, whatever the caller still has.
+    deadline_s = min(deadline_s, settings.PKG_RUNNER_TIMEOUT_SECONDS)
     match tool.entry:
         case PythonEntry():
             return call_python_tool(
@@ -196,11 +199,15 @@ def call_packaged(
                 return call_declared_file_tool(entry, arguments, manifest, bench, files)
             if not entry.session:
                 return call_command_tool(entry, arguments, bench)
-            return _not_here("sessions of programs")
+            session = manifest.session(entry.session)
+            if session is None or run_id is None:
+                said = "A tool of a session is called within a run, so nothing was started."
+                return ToolReply(ReplyKind.BAD_REQUEST, message=said)
+            return call_bound_tool(entry, arguments, bench, Binding(session, run_id, manifest.ref))
         case NodeEntry() | PiEntry():
             return _call_node(tool, tree, arguments, deadline_s, cancelled, path)
         case HttpEntry():
-            return _not_here("declared requests")
+            raise TypeError("A declared request is made by us, and runs nowhere.")
 
 
 def _call_node(

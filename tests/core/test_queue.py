@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -9,6 +11,25 @@ from celery import current_app
 
 from apps.core import queue
 from apps.core.queue import STALE_SECONDS, Queue, sweep
+
+# A web process, fresh from its start, whose first requests all ring at the same moment.
+FIRST_BELLS = """
+import threading
+import django; django.setup()
+import kaizen.celery
+from apps.core import queue
+start, failed = threading.Barrier(16), []
+def ring():
+    start.wait()
+    try:
+        queue._require_task("boundary.execute_call")
+    except LookupError as problem:
+        failed.append(problem)
+threads = [threading.Thread(target=ring) for _ in range(16)]
+for one in threads: one.start()
+for one in threads: one.join()
+print(len(failed))
+"""
 
 
 @pytest.fixture
@@ -32,3 +53,10 @@ def test_the_sweep_rings_for_every_ready_row_and_its_bells_grow_stale(
     # Behind a busy worker, no more than a few sweeps' bells are ever alive.
     assert {expires for _, _, expires in rung} == {STALE_SECONDS}
     assert rung[:3] == [("letters.send", {"letter_id": str(n)}, STALE_SECONDS) for n in range(3)]
+
+
+def test_the_first_bells_of_a_process_may_all_ring_at_once() -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", FIRST_BELLS], capture_output=True, text=True, check=True, timeout=120
+    ).stdout
+    assert said.split()[-1] == "0"

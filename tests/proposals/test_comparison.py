@@ -159,6 +159,57 @@ def test_a_hostile_author_cannot_make_the_page_work_for_minutes(before: str, aft
     assert all(file.added and file.removed for file in files)
 
 
+def reaching(*hosts: str) -> dict[str, Any]:
+    return made.definition(network={"kind": "allowlist", "hosts": list(hosts)})
+
+
+def test_what_a_package_reaches_is_said_first() -> None:
+    says = compared(None, reaching("api.example.org", "git.example.org:8443")).says
+    assert [say.lead for say in says[:2]] == [
+        "Reach api.example.org.",
+        "Reach git.example.org:8443.",
+    ]
+    assert {say.tone for say in says[:2]} == {"bad"}
+    assert "network" not in says[-1].text
+
+
+def test_a_new_host_is_wider_reach_and_a_known_one_is_not() -> None:
+    comparison = compared(reaching("a.example.org"), reaching("a.example.org", "b.example.org"))
+    assert comparison.tools[0].wider == ("reaches b.example.org",)
+    assert [(say.lead, say.tone) for say in comparison.says if say.icon == "public"] == [
+        ("Reach b.example.org.", "bad"),
+        ("Reach a.example.org.", "info"),
+    ]
+
+
+def test_any_public_host_is_said_in_plain_words() -> None:
+    comparison = compared(None, made.definition(network={"kind": "unrestricted"}))
+    assert comparison.says[0].lead == "Reach any public host."
+    assert {row.label: row.after for row in comparison.tools[0].rows}["Reaches"] == (
+        "any public host"
+    )
+
+
+def test_a_declared_request_names_the_secret_that_it_carries() -> None:
+    definition = made.definition(
+        needsSpec={"secrets": {"weather-key": {}}},
+        spec={
+            "kind": "http",
+            "method": "GET",
+            "urlTemplate": "https://api.example.org/{celsius}",
+            "authorization": {
+                "kind": "bearer",
+                "secretRef": {"envName": "KEY", "name": "weather-key"},
+            },
+        },
+    )
+    raw = made.manifest("weather", "1.1.0", definition)
+    del raw["tools"][0]["entry"]
+    first = compare_contracts(None, parse_manifest(raw)).says[0]
+    assert first.lead == "Reach https://api.example.org."
+    assert "the secret weather-key" in first.text
+
+
 def test_programs_beside_the_tools_are_told_of_and_new_ones_as_such() -> None:
     files = {"builtin": "grep"}
     raw = made.manifest(

@@ -28,6 +28,6 @@ def another_process(program: str) -> "subprocess.Popen[str]":
 def said_elsewhere(program: str) -> str:
     """Run such a program to its end and return what it printed."""
     with another_process(program) as process:
-        said, _ = process.communicate(timeout=60)
+        said, _ = process.communicate(timeout=240)
         assert process.returncode == 0
     return said

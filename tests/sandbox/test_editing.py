@@ -12,47 +12,40 @@ from apps.domain.hashline import NoGrammar
 from apps.sandbox.contents import contents, take_back
 from apps.sandbox.editing import edit_workspace, read_workspace
 from apps.sandbox.leases import acquire, release
-from apps.sandbox.models import Workspace
 from apps.sandbox.spec import WorkChanges, WorkFile
 from tests.factories.rooms import make_member, make_room
 from tests.sandbox.processes import said_elsewhere
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-_ELSEWHERE = """
-from django.db import transaction
-from apps.accounts.models import User
-from apps.core.deadlines import Deadline
-from apps.domain.hashline import NoGrammar
-from apps.sandbox.editing import edit_workspace, read_workspace
-where = {{"owner": User.objects.get(pk={owner!r}), "room_id": "{room}",
-          "deadline": Deadline.after(30)}}
-with transaction.atomic():
-    {work}
-"""
-
 
 def test_texts_and_registers_survive_release_and_another_process() -> None:
     member = make_member()
     room = make_room(member)
-
-    def elsewhere(work: str) -> str:
-        return said_elsewhere(_ELSEWHERE.format(owner=member.pk, room=room.pk, work=work)).strip()
-
-    lease = acquire(owner=member, room_id=room.pk, call_id=None, deadline=Deadline.after(30))
+    where: Any = {"owner": member, "room_id": room.pk, "deadline": Deadline.after(120)}
+    lease = acquire(call_id=None, **where)
     take_back(lease, WorkChanges(changed=(WorkFile("a.txt", b"one\ntwo\nthree\n"),)))
     release(lease)
-    # One process reads, the next cuts under the tag of that read, a third pastes.
-    tag = elsewhere('print(read_workspace(**where, path="a.txt").tag)')
-    cut = f'"[a.txt#{tag}]\\nCUT 2.=2 @kept"'
-    tag = elsewhere(
-        f"print(edit_workspace(**where, patch={cut}, grammar=NoGrammar()).sections[0].tag)"
+    with transaction.atomic():
+        shown: Any = read_workspace(**where, path="a.txt")
+    # Another process cuts under the tag of that read, and this one pastes what it cut.
+    tag = said_elsewhere(f"""
+from django.db import transaction
+from apps.accounts.models import User
+from apps.core.deadlines import Deadline
+from apps.domain.hashline import NoGrammar
+from apps.sandbox.editing import edit_workspace
+with transaction.atomic():
+    done = edit_workspace(
+        owner=User.objects.get(pk={member.pk!r}), room_id="{room.pk}",
+        deadline=Deadline.after(30), patch="[a.txt#{shown.tag}]\\nCUT 2.=2 @kept",
+        grammar=NoGrammar(),
     )
-    paste = f'"[a.txt#{tag}]\\nPUT >$ @kept"'
-    assert elsewhere(
-        f"print(edit_workspace(**where, patch={paste}, grammar=NoGrammar()).writes)"
-    ) == str({"a.txt": "one\nthree\ntwo\n"})
-    (file,) = contents(Workspace.objects.get())
+print(done.sections[0].tag)
+""").strip()
+    with transaction.atomic():
+        edit_workspace(**where, patch=f"[a.txt#{tag}]\nPUT >$ @kept", grammar=NoGrammar())
+    (file,) = contents(lease.workspace)
     assert file.content == b"one\nthree\ntwo\n"
 
 

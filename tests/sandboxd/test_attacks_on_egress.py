@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from apps.domain.egress import PUBLIC_NETWORK, allowlist
-from apps.sandbox.spec import SandboxResult
+from apps.sandbox.spec import Limits, SandboxResult
 from tests.sandboxd.daemon import as_root
 from tests.sandboxd.outside import (
     NamedDaemon,
@@ -384,6 +384,62 @@ except OSError as problem:
         network=network,
     )
     assert python.stdout == b"b'sealed' b'sealed'\nTrue\n", python
+
+
+@pytest.mark.parametrize("proxied", ["1", "0"])
+def test_node_reaches_a_listed_host_with_and_without_its_proxy(
+    named: NamedDaemon,
+    names: Names,
+    upstream: Callable[..., Upstream],
+    tmp_path: Path,
+    proxied: str,
+) -> None:
+    tls, authority = certified(tmp_path, "node.kaizen.example")
+    server = upstream(say(b"sealed"), tls=tls)
+    names.add("node.kaizen.example", "127.0.0.1")
+    source = f"""
+        const told = async (address) => {{
+            try {{ return await (await fetch(address)).text(); }}
+            catch (problem) {{ return "refused"; }}
+        }};
+        console.log(await told("https://node.kaizen.example:{server.port}/"),
+                    await told("https://other.example/"), await told("https://127.0.0.1/"));
+    """
+    result = named.run(
+        "node", "--input-type=module", "-e", source,
+        runtimes=("node",),
+        limits=Limits.for_node(),
+        files=(("ca.pem", authority.read_bytes()),),
+        env=(("NODE_EXTRA_CA_CERTS", "/package/ca.pem"), ("NODE_USE_ENV_PROXY", proxied)),
+        network=allowlist([f"node.kaizen.example:{server.port}"]),
+    )  # fmt: skip
+    assert result.stdout == b"sealed refused refused\n", result
+    assert server.reached == 1
+
+
+def test_no_interface_and_no_route_is_made(named: NamedDaemon) -> None:
+    told = named.told(
+        """
+        import json, socket, struct
+        # RTM_NEWLINK for a dummy interface, RTM_NEWADDR, RTM_NEWROUTE: each asks for an answer.
+        refused = []
+        for kind, body in ((16, struct.pack("BxHiII", 0, 0, 0, 1, 1)),
+                           (20, struct.pack("BBBBI", 2, 8, 0, 0, 1)),
+                           (24, struct.pack("BBBBBBBBI", 2, 0, 0, 0, 254, 3, 0, 1, 0))):
+            with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as link:
+                link.settimeout(5)
+                head = struct.pack("IHHII", 16 + len(body), kind, 0x605, 1, 0)
+                try:
+                    link.send(head + body)
+                    answer = link.recv(4096)
+                    refused.append(struct.unpack_from("i", answer, 16)[0])
+                except OSError as problem:
+                    refused.append(-problem.errno)
+        print(json.dumps(refused))
+        """,
+        network=allowlist([HOST]),
+    )
+    assert set(told) <= {-1, -13}
 
 
 def test_the_call_s_end_ends_its_connections(

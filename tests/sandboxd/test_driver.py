@@ -59,7 +59,7 @@ def test_the_probe_tells_what_is_in_force(daemon: Daemon) -> None:
     assert report.ok, report
     assert report.python == ".".join(map(str, sys.version_info[:3]))
     text = " ".join(report.in_force)
-    assert "system-call filter" in text
+    assert "system calls: a filter of" in text
     assert "namespaces" in text
     assert ("user id of its own" in text) is as_root()
     assert ("control groups" in text) is not any("control group" in one for one in report.missing)

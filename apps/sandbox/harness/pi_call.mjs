@@ -21,7 +21,12 @@ function context(loaded, signal) {
   const session = pi.SessionManager.inMemory(EMPTY);
   const runner = new pi.ExtensionRunner(loaded.extensions, loaded.runtime, EMPTY, session, undefined);
   runner.bindCore(
-    inert({ getActiveTools: () => [], getAllTools: () => [], getCommands: () => [], getSettings: () => ({}) }),
+    inert({
+      getActiveTools: () => [],
+      getAllTools: () => [],
+      getCommands: () => [],
+      getSettings: () => ({}),
+    }),
     inert({
       getScopedModels: () => [],
       isIdle: () => true,
@@ -29,6 +34,9 @@ function context(loaded, signal) {
       getSignal: () => signal,
       hasPendingMessages: () => false,
       getSystemPrompt: () => "",
+      getCallableTools: () => [],
+      // Without it a nested call answers that there is none.
+      executeTool: undefined,
     }),
     inert(),
   );
@@ -67,7 +75,7 @@ async function main() {
       control.abort(new Error("The deadline has passed."));
       // A tool that listens ends by itself within this; for any other it is over.
       setTimeout(resolve, 700, { kind: "aborted" });
-    }, most);
+    }, Math.max(0, most - performance.now()));
   });
   pi.initTheme("dark");
   const run = async () => {

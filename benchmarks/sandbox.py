@@ -1,0 +1,134 @@
+"""What does code cost? Cold programs through the public API, and what the confinement adds.
+
+Each measured call is proposed over REST by a run's token, decided, journalled, carried by the
+broker to a worker, run in a fresh sandbox with its workspace, projected, settled, audited, and
+waited for over REST. Then an interpreter is started bare and confined in turn, and cells are timed.
+
+    python -m benchmarks.sandbox [--quick]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import sys
+import time
+from typing import Any
+
+from benchmarks.harness import BenchmarkFailed, Report, Stack, main, percentile, say
+from benchmarks.load import Connection
+from benchmarks.sandboxes import as_root
+
+AT_ONCE = 16
+P50_MS, P99_MS, CELL_MS = 100.0, 300.0, 15.0
+RATIO = {False: 3.0, True: 4.0}
+PROGRAM = {"language": "python", "code": "print(6 * 7)", "artifact_targets": []}
+CELL = {**PROGRAM, "kernel": True}
+
+
+class Client:
+    """One run that proposes programs and waits for each."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._connection = Connection(url)
+        self._headers = {"Authorization": f"Run {token}"}
+        self._number = 0
+        self.failed = 0
+
+    async def open(self) -> None:
+        """Connect."""
+        await self._connection.open()
+
+    async def call(self, arguments: dict[str, Any]) -> float:
+        """Propose one program, wait for its end, and return the milliseconds of both."""
+        self._number += 1
+        body = {
+            "name": "run_code",
+            "arguments": arguments,
+            "proposal_id": f"{time.time_ns()}-{self._number}",
+        }
+        began = time.perf_counter()
+        status, answer = await self._connection.post("/api/v1/callback/calls", body, self._headers)
+        told = json.loads(answer)
+        while status == 202:
+            path = f"/api/v1/callback/calls/{told['call']}?wait=25"
+            status, answer = await self._connection.get(path, self._headers)
+            told = json.loads(answer)
+        took = (time.perf_counter() - began) * 1000
+        if status != 200:
+            raise BenchmarkFailed(f"run_code answered {status}: {answer[:300]!r}")
+        value = (told.get("projection") or {}).get("value") or {}
+        if told["outcome"] != "ok" or value.get("stdout") != "42\n":
+            self.failed += 1
+            say(f"A program failed: {answer[:300]!r}")
+        return took
+
+    def close(self) -> None:
+        """Hang up."""
+        self._connection.close()
+
+
+def measure(quick: bool) -> Report:
+    """Measure programs one after the other, sixteen at once, the bare start, and cells."""
+    count, starts = (30, 20) if quick else (200, 60)
+    with Stack() as stack:
+        partner = stack.partner("benchmarks.sandbox_world")
+        clients = [
+            Client(stack.url, token) for token in partner.ask("open", many=AT_ONCE)["tokens"]
+        ]
+        figures: dict[str, float | int] = asyncio.run(_programs(clients, count))
+        failed = sum(one.failed for one in clients)
+        seen = partner.ask("audited")
+        figures |= {"failures": failed, "audited": seen["audited"], "settled": seen["calls"]}
+        times = partner.ask("start", count=starts)
+        bare, confined = (statistics.median(times[name]) for name in ("bare", "confined"))
+        cells = partner.ask("cells", count=count)["ms"]
+        figures |= {
+            "python_start_bare_ms": round(bare, 2),
+            "python_start_confined_ms": round(confined, 2),
+            "python_start_ratio": round(confined / bare, 2),
+            "kernel_cell_p50_ms": round(statistics.median(cells), 2),
+            "as_root": int(as_root()),
+        }
+    holds = (
+        not failed
+        and figures["audited"] == figures["settled"] >= count + AT_ONCE
+        and figures["run_code_p50_ms"] <= P50_MS
+        and figures["run_code_p99_ms"] <= P99_MS
+        and figures["python_start_ratio"] <= RATIO[as_root()]
+        and figures["kernel_cell_p50_ms"] <= CELL_MS
+    )
+    return Report(figures, ok=holds)
+
+
+async def _programs(clients: list[Client], count: int) -> dict[str, float | int]:
+    for one in clients:
+        await one.open()
+    first = clients[0]
+    for _ in range(5):
+        await first.call(PROGRAM)
+    times = [await first.call(PROGRAM) for _ in range(count)]
+    say(f"{count} programs one after the other: {percentile(times, 0.5):.0f} ms each")
+    began = time.perf_counter()
+    together = await asyncio.gather(*(one.call(PROGRAM) for one in clients))
+    took = (time.perf_counter() - began) * 1000
+    say(f"{len(clients)} at once: all after {took:.0f} ms")
+    # The server has closed what was idle for so long.
+    first.close()
+    await first.open()
+    await first.call(CELL)
+    cells = [await first.call(CELL) for _ in range(count // 2)]
+    for one in clients:
+        one.close()
+    return {
+        "run_code_p50_ms": round(percentile(times, 0.5), 1),
+        "run_code_p99_ms": round(percentile(times, 0.99), 1),
+        "at_once_p50_ms": round(percentile(together, 0.5), 1),
+        "at_once_all_ms": round(took, 1),
+        "kernel_call_p50_ms": round(percentile(cells, 0.5), 1),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main("sandbox", measure))
