@@ -8,6 +8,7 @@ after everything in it is dead.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import selectors
 import threading
@@ -142,7 +143,7 @@ class Kernel(threading.Thread):
         self.files = LiveFiles(live.workspace)
         self._live = live
         self._on_end = on_end
-        self._until = time.monotonic() + terms.total_ms / 1000
+        self._until = math.inf  # its life begins when it is ready
         self._phase_until = time.monotonic() + _START_SECONDS
         self._inbox: deque[Exchange] = deque()
         self._orders: deque[tuple[Reason, str]] = deque()
@@ -355,6 +356,7 @@ class Kernel(threading.Thread):
         match frame, self.state:
             case Ready(), State.STARTING:
                 self.state = State.IDLE
+                self._until = time.monotonic() + self.terms.total_ms / 1000
                 self._rest()
                 self.ready.set()
             case Done(line=line), State.BUSY if self._open_call is None or self._interrupted:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import re2  # type: ignore[import-untyped]
@@ -66,13 +65,13 @@ def grep_files(
     return result.as_dict(scope, path)
 
 
-@dataclass(slots=True)
 class _Result:
     """Matches up to the bound of a result."""
 
-    matches: list[Any] = field(default_factory=list)
-    truncated: bool = False
-    _left: int = MAX_RESULT_BYTES - _HEAD
+    def __init__(self) -> None:
+        self.matches: list[Any] = []
+        self.truncated = False
+        self._left = MAX_RESULT_BYTES - _HEAD
 
     def add(self, match: Any) -> bool:
         """Take a match; tell whether there was room for it."""
