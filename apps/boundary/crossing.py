@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from apps.boundary.standing import Standing
-from apps.domain.tooling import Guard, Outcome, ToolFailure, ToolOk
+from apps.domain.tooling import EffectDomain, Guard, Outcome, ToolFailure, ToolOk
 from apps.runs.models import Call, Run
 from apps.tools.contract import Tool
 
@@ -27,6 +27,20 @@ class Crossing:
         What is quick and only ours is bounded by its turn, and pays no statement for it.
         """
         return self.tool is None or self.tool.spec.guard is not Guard.MEMBER_STORE
+
+    @property
+    def keeps_at_its_end(self) -> bool:
+        """Whether all that the call's tool keeps commits with its settlement, as it was proposed.
+
+        Of such a call it is known that nothing was kept while it has not settled.
+        """
+        tool = self.tool
+        return (
+            tool is not None
+            and tool.spec.later
+            and tool.spec.effect_domain is EffectDomain.CHECKPOINTED
+            and tool.digest == self.call.descriptor_digest
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -340,7 +340,7 @@ def _settle_silent(crossing: Crossing) -> None:
         return
     # What the call was when it was proposed counts, not what its tool may have become.
     read = crossing.call.effect == Effect.READ.value
-    certain = read or _keeps_at_its_end(crossing)
+    certain = read or crossing.keeps_at_its_end
     outcome = Outcome.ABANDONED if certain else Outcome.AMBIGUOUS
     reason = Reason.INTERRUPTED if certain else Reason.OUTCOME_UNKNOWN
     message = "The worker stopped before the tool had answered. " + (
@@ -366,17 +366,6 @@ def _settle_silent(crossing: Crossing) -> None:
         ),
         explanation=message,
         failure=failure,
-    )
-
-
-def _keeps_at_its_end(crossing: Crossing) -> bool:
-    """Whether all that the call's tool keeps commits with its settlement, as it was proposed."""
-    tool = crossing.tool
-    return (
-        tool is not None
-        and tool.spec.later
-        and tool.spec.effect_domain is EffectDomain.CHECKPOINTED
-        and tool.digest == crossing.call.descriptor_digest
     )
 
 

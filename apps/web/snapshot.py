@@ -20,8 +20,10 @@ from apps.rooms.models import Room
 from apps.rooms.presence import online_in
 from apps.rooms.previews import open_previews
 from apps.rooms.selectors import event_view, events_after, last_events, roster_of, visible_room
+from apps.runs.bodies import call_bodies
 from apps.runs.models import Call, Run, Seat
 from apps.runs.services import agent_card, member_card
+from apps.tools.registry import BUILTIN_TOOLS
 
 __all__ = ["Greeting", "durable_part", "event_view", "greet", "room_snapshot", "with_live_part"]
 
@@ -74,6 +76,8 @@ def durable_part(room: Room) -> dict[str, Any]:
     pending = list(_pending_approvals(room))
     asked = {request.call_id for request in pending}
     items = last_events(room_id=room.pk, position=room.position, limit=LAST_EVENTS)
+    calls = _calls_of_unfinished_runs(room)
+    coming = _files_to_come(calls)
     return {
         "participants": [
             {**member_card(place.user), "role": str(place.role)} for place in roster_of(room.pk)
@@ -86,8 +90,12 @@ def durable_part(room: Room) -> dict[str, Any]:
         "more": bool(items) and items[0]["position"] > 1,
         "runs": [_run(run) for run in _unfinished_runs(room)],
         "calls": [
-            {**_call(call), "waiting_on": "approval"} if call.pk in asked else _call(call)
-            for call in _calls_of_unfinished_runs(room)
+            {
+                **_call(call),
+                "targets": coming.get(call.pk, []),
+                **({"waiting_on": "approval"} if call.pk in asked else {}),
+            }
+            for call in calls
         ],
         "approvals": [_approval(request) for request in pending],
         "artifacts": [_artifact(artifact) for artifact in _artifacts(room)],
@@ -112,6 +120,23 @@ def _calls_of_unfinished_runs(room: Room) -> list[Call]:
         .order_by("-created_at")[:MAX_CALLS]
     )
     return list(newest)[::-1]
+
+
+def _files_to_come(calls: list[Call]) -> dict[Any, list[str]]:
+    """Return the files that calls under way are to make; a call that ended has none to come."""
+    named = {
+        name: tool.spec.targets_argument
+        for name, tool in BUILTIN_TOOLS.items()
+        if tool.spec.targets_argument is not None
+    }
+    running = [
+        call.pk for call in calls if call.state == Call.State.DISPATCHED and call.tool in named
+    ]
+    if not running:
+        return {}
+    rows = list(Call.objects.filter(pk__in=running))
+    bodies = call_bodies(rows)
+    return {row.pk: bodies[row.pk].arguments.get(str(named[row.tool]), []) for row in rows}
 
 
 def _pending_approvals(room: Room) -> Any:

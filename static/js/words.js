@@ -63,7 +63,7 @@ export function decisionWords(decision, by, me) {
   return { tone, icon, word: word + whom };
 }
 
-const KINDS = { text: "Text", markdown: "Markdown", html: "HTML", svg: "Drawing", code: "Code" };
+const KINDS = { text: "Text", markdown: "Markdown", html: "HTML", svg: "Drawing", code: "Code", file: "File" };
 
 /** Name a kind of artifact. */
 export function kindWord(kind, language) {

@@ -156,6 +156,17 @@ def test_a_question_about_the_product_brings_its_search_forward_and_grants_nothi
     assert without.preferred == ()
 
 
+@pytest.mark.parametrize(
+    "asked", ["Make a PDF of it", "a Word document, please", "Build the PowerPoint", "as .xlsx"]
+)
+def test_a_native_file_that_is_asked_for_prefers_run_code_where_it_is_granted(asked: str) -> None:
+    hints = {name: tool.spec.intent_hints for name, tool in BUILTIN_TOOLS.items()}
+    granted = read_directive(asked, authorized=AGENT_LOOP_TOOL_NAMES, hints=hints)
+    assert granted.preferred == ("run_code",)
+    without = AGENT_LOOP_TOOL_NAMES - {"run_code"}
+    assert read_directive(asked, authorized=without, hints=hints).preferred == ()
+
+
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_an_agent_without_the_capability_is_denied_and_not_degraded(
     name: str, run: Run, note: Artifact, draft: dict[str, Any], agent: Agent

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from apps.domain.paths import BadPath, check_tree
 from apps.sandbox.spec import Limits
+from apps.sandboxd.runtimes import NODE, OFFICE
 
 MAX_CODE: Final = 100_000
 """Characters of one program."""
@@ -26,9 +28,6 @@ LIMITS: Final = Limits(
     stdout_keep_kib=64,
     stderr_keep_kib=64,
 )
-# Libraries that draw need a place for what they remember, and no screen.
-SURROUNDINGS: Final = (("MPLBACKEND", "Agg"), ("MPLCONFIGDIR", "/tmp/matplotlib"))  # noqa: S108
-
 _LAUNCHER: Final = Path(__file__).parents[1] / "harness" / "run_program.py"
 
 
@@ -44,23 +43,39 @@ class BadTarget(ValueError):
     """The names of the files to come cannot stand; the sentence says which and why."""
 
 
-Started = tuple[tuple[str, ...], tuple[tuple[str, bytes], ...], bytes]
-"""What to start, the files beside it, and its standard input."""
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a program is started: what, with which files beside it, and in which runtime."""
+
+    argv: tuple[str, ...]
+    runtimes: tuple[str, ...] = ()
+    harness: tuple[tuple[str, bytes], ...] = ()
+    stdin: bytes = b""
 
 
-def command(language: Language, code: str) -> Started:
-    """Return how a program is started. Everything starts in the workspace."""
+def start_of(language: Language, code: str, *, runtimes: Collection[str]) -> Start:
+    """Return how a program is started. Everything starts in the workspace.
+
+    Python has the document libraries where they are installed; without them it is the bare one.
+    """
     written = code.encode("utf-8", "surrogatepass")
+    office = (OFFICE,) if OFFICE in runtimes else ()
     match language:
         case Language.PYTHON:
-            launcher = ("run_program.py", _LAUNCHER.read_bytes())
-            argv = ("python", "-I", "-u", "-B", "/kaizen/run_program.py")
-            return argv, (launcher, ("program.py", written)), b""
+            return Start(
+                argv=("python", "-I", "-u", "-B", "/kaizen/run_program.py"),
+                runtimes=office,
+                harness=(("run_program.py", _LAUNCHER.read_bytes()), ("program.py", written)),
+            )
         case Language.NODE:
             # Read from its input, a program finds its modules beside it in the workspace.
-            return ("node", "-"), (), written
+            return Start(argv=("node", "-"), runtimes=(NODE,), stdin=written)
         case Language.BASH:
-            return ("bash", "/kaizen/program.sh"), (("program.sh", written),), b""
+            return Start(
+                argv=("bash", "/kaizen/program.sh"),
+                runtimes=office,
+                harness=(("program.sh", written),),
+            )
 
 
 def check_targets(names: Sequence[str]) -> tuple[str, ...]:

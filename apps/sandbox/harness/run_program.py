@@ -4,12 +4,10 @@ This file runs beside the code that it starts, so nothing here is a boundary. It
 the standard library and is never imported by the rest of Kaizen.
 """
 
-import linecache
 import sys
 import types
 
 PROGRAM = "/kaizen/program.py"
-NAME = "program.py"
 
 
 def main() -> None:
@@ -17,13 +15,12 @@ def main() -> None:
     with open(PROGRAM, encoding="utf-8", errors="surrogatepass") as file:
         source = file.read()
     sys.path.insert(0, "/workspace")
-    sys.argv = [NAME]
+    sys.argv = [PROGRAM]
     module = types.ModuleType("__main__")
     module.__dict__["__file__"] = PROGRAM
     sys.modules["__main__"] = module
-    linecache.cache[NAME] = (len(source), None, source.splitlines(keepends=True), NAME)
     try:
-        exec(compile(source, NAME, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+        exec(compile(source, PROGRAM, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
     except SystemExit:
         raise
     except BaseException as problem:  # noqa: BLE001 - whatever it is, it is the program's own end

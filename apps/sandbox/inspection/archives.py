@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from typing import Final
 
-from .findings import MAX_ROWS, Drawing, Unfit
+from .findings import MAX_ROWS, Drawing, Unfit, count
 
 MAX_MEMBERS: Final = 2_000
 MAX_UNPACKED: Final = 128 * 1024 * 1024
@@ -122,7 +122,7 @@ def archive(content: bytes, drawing: Drawing) -> str:
     opened.check_all()
     files = [one for one in opened.members if not one.is_dir()]
     total = sum(one.file_size for one in files)
-    drawing.summary = f"An archive of {len(files):,} files, {total:,} bytes unpacked."
+    drawing.summary = f"An archive of {count(len(files), 'file')}, {total:,} bytes unpacked."
     drawing.cut = len(files) > MAX_ROWS
     drawing.table([[one.filename, f"{one.file_size:,} bytes"] for one in files[:MAX_ROWS]])
     return "application/zip"

@@ -30,6 +30,11 @@ def clipped(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def count(number: int, what: str) -> str:
+    """Say how many there are of something."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 class Drawing:
     """What there is to look at in one file; whatever exceeds its bounds is left out and said."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from .archives import Archive
-from .findings import MAX_CELL, MAX_COLUMNS, MAX_ROWS, Drawing, Unfit
+from .findings import MAX_CELL, MAX_COLUMNS, MAX_ROWS, Drawing, Unfit, count
 from .markup import Attributes, local, read_xml
 
 _WORD: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -131,7 +131,9 @@ def _reaches_nowhere(element: str, given: Attributes) -> None:
 def _draw_document(package: Package, drawing: Drawing) -> None:
     state = _Document(drawing)
     read_xml(package.archive.read(package.main), start=state.start, end=state.end, text=state.text)
-    drawing.summary = f"A document of {state.paragraphs:,} paragraphs and {state.tables:,} tables."
+    drawing.summary = (
+        f"A document of {count(state.paragraphs, 'paragraph')} and {count(state.tables, 'table')}."
+    )
 
 
 class _Document:
@@ -204,7 +206,7 @@ def _draw_slides(package: Package, drawing: Drawing) -> None:
                 order.append(relations[key].target)
 
     read_xml(package.archive.read(package.main), start=start)
-    drawing.summary = f"A presentation of {len(order):,} slides."
+    drawing.summary = f"A presentation of {count(len(order), 'slide')}."
     for number, part in enumerate(order, 1):
         if part not in package.archive.names or not drawing.part(f"Slide {number}"):
             break
@@ -248,7 +250,7 @@ def _draw_sheets(package: Package, drawing: Drawing) -> None:
 
     read_xml(package.archive.read(package.main), start=start)
     strings = _strings(package)
-    drawing.summary = f"A workbook of {len(sheets):,} sheets."
+    drawing.summary = f"A workbook of {count(len(sheets), 'sheet')}."
     for name, part in sheets:
         if part not in package.archive.names or not drawing.part(name):
             break

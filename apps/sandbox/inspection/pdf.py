@@ -11,7 +11,7 @@ import re
 import zlib
 from typing import Final
 
-from .findings import Drawing, Unfit
+from .findings import Drawing, Unfit, count
 
 MAX_UNPACKED: Final = 64 * 1024 * 1024
 MAX_STREAMS: Final = 5_000
@@ -54,7 +54,7 @@ def pdf(content: bytes, drawing: Drawing) -> str:
     for text in _unpacked(content):
         if len(lines) < MAX_LINES and b"BT" in text:
             lines += _words(text)
-    drawing.summary = f"A PDF of {pages:,} {'page' if pages == 1 else 'pages'}."
+    drawing.summary = f"A PDF of {count(pages, 'page')}."
     for line in lines[:MAX_LINES]:
         drawing.text(line)
     return "application/pdf"
@@ -64,8 +64,8 @@ def _unpacked(content: bytes) -> list[bytes]:
     """Return what the streams hold, pictures aside, as far as the bounds allow."""
     found: list[bytes] = []
     left = MAX_UNPACKED
-    for count, match in enumerate(_STREAM.finditer(content)):
-        if count >= MAX_STREAMS:
+    for place, match in enumerate(_STREAM.finditer(content)):
+        if place >= MAX_STREAMS:
             raise Unfit(f"It has more than {MAX_STREAMS:,} streams.")
         about = match["about"]
         end = content.find(b"endstream", match.end())

@@ -7,7 +7,7 @@ import io
 import json
 from typing import Final
 
-from .findings import MAX_ROWS, Drawing, Unfit
+from .findings import MAX_ROWS, Drawing, Unfit, count
 
 MAX_DEPTH: Final = 100
 _SOURCE: Final = 20_000
@@ -27,7 +27,7 @@ def decoded(content: bytes) -> str:
 def text(content: bytes, drawing: Drawing) -> str:
     """Check plain text and source code."""
     said = decoded(content)
-    drawing.summary = f"Text of {said.count(chr(10)) + 1:,} lines."
+    drawing.summary = f"Text of {count(said.count(chr(10)) + 1, 'line')}."
     drawing.text(said, "source", _SOURCE)
     return "text/plain"
 
@@ -52,7 +52,7 @@ def table(content: bytes, drawing: Drawing) -> str:
                 shown.append(row)
     except csv.Error as problem:
         raise Unfit(f"Row {rows + 1} is not readable: {problem}.") from None
-    drawing.summary = f"A table of {rows:,} rows."
+    drawing.summary = f"A table of {count(rows, 'row')}."
     drawing.cut = rows > MAX_ROWS
     drawing.table(shown)
     return "text/tab-separated-values" if separator == "\t" else "text/csv"
@@ -72,7 +72,7 @@ def rows_of_data(content: bytes, drawing: Drawing) -> str:
     lines = [line for line in decoded(content).split("\n") if line.strip()]
     for number, line in enumerate(lines, 1):
         _value(line, f"Line {number}")
-    drawing.summary = f"{len(lines):,} JSON values."
+    drawing.summary = f"{count(len(lines), 'JSON value')}."
     drawing.text("\n".join(lines[:MAX_ROWS]), "source", _SOURCE)
     return "application/x-ndjson"
 

@@ -19,16 +19,15 @@ from apps.core.correlation import current_correlation_id
 from apps.domain.tooling import FaultDomain, Reason, ToolFailure, ToolOk, ToolPrepared
 from apps.domain.wishes import wants_no_retries
 from apps.runs.selectors import words_of_member
-from apps.sandbox.client import run
+from apps.sandbox.client import available, run
 from apps.sandbox.coding import endings, sharing
 from apps.sandbox.coding.inspecting import Found, inspect
 from apps.sandbox.coding.programs import (
     LIMITS,
-    SURROUNDINGS,
     BadTarget,
     Language,
     check_targets,
-    command,
+    start_of,
 )
 from apps.sandbox.contents import contents, take_back
 from apps.sandbox.errors import (
@@ -109,13 +108,14 @@ def run_code(arguments: dict[str, Any], context: CallContext) -> ToolFailure | T
         )
     except WorkspaceBusy as busy:
         return ToolFailure(Reason.CONFLICT, str(busy), retryable=True)
-    argv, harness, stdin = command(language, arguments["code"])
+    start = start_of(language, arguments["code"], runtimes=dict(available().runtimes))
     spec = SandboxSpec(
-        argv=argv,
-        harness=harness,
-        stdin=stdin,
+        argv=start.argv,
+        runtimes=start.runtimes,
+        harness=start.harness,
+        stdin=start.stdin,
         shared=shared.files,
-        env=(*SURROUNDINGS, *sharing.variables(shared.sealed)),
+        env=sharing.variables(shared.sealed),
         # A kernel has most of them already, and asks for the others.
         workspace=() if kernel else contents(lease.workspace),
         keep_workspace=True,
@@ -183,7 +183,17 @@ def _carried_out(
         for one in result.outputs
         if one.refused
     ]
-    found = (*inspect(left, cancelled=context.cancelled), *refused)
+    try:
+        found = (*inspect(left, cancelled=context.cancelled), *refused)
+    except SandboxUnavailable as away:
+        release(lease)
+        said = f"The program ran, and its files could not be checked: {away.message}"
+        return ToolFailure(
+            Reason.DEPENDENCY_UNAVAILABLE,
+            f"{said} Nothing of it was kept.",
+            retryable=True,
+            details=endings.printed(result),
+        )
     done = _Done(context, lease, result, found, unshared, started.value, started.notes)
     return ToolPrepared(lambda: _keep(done))
 

@@ -6,6 +6,7 @@ import { agentPicture, person, problemNote } from "../parts.js";
 import { clock, kindWord, size } from "../words.js";
 import { diffTable, sourceTable } from "./diff.js";
 import { Frame } from "./frame.js";
+import { filesToCome } from "./store.js";
 
 const TITLES = { preview: "Preview", source: "Source", diff: "Diff" };
 
@@ -15,6 +16,7 @@ export class ArtifactPane {
     for (const name of ["head", "title", "choices", "copy", "download", "bar", "info", "strip", "paper", "vers", "empty"]) {
       this[name] = element.querySelector(`[data-a-${name}]`);
     }
+    this.views = this.bar.querySelector(".seg");
     this.frame = new Frame(this.paper);
     this.view = "preview";
     this.subject = null;
@@ -49,6 +51,13 @@ export class ArtifactPane {
     this.paint(this.store.state);
   }
 
+  watchFile(key) {
+    this.subject = { file: key };
+    this.pinned = false;
+    this.notice = null;
+    this.paint(this.store.state);
+  }
+
   // Writing draws the eye: the pane goes along unless the reader chose something else.
   follow(state, before, message) {
     for (const stream of Object.values(state.streams)) {
@@ -62,11 +71,36 @@ export class ArtifactPane {
       }
       if (stream.closed && !(known && known.closed)) this.ended(stream);
     }
+    this.followFiles(state, before);
     for (const [id, artifact] of Object.entries(state.artifacts)) {
       const known = before.artifacts[id];
       if (known && known.head !== artifact.head) this.versions.delete(id);
       if (message.type === "event" && (!known || known.head !== artifact.head)) this.saved(artifact);
     }
+  }
+
+  // A file that is to come is shown in its place at once, and goes with the call that was to make it.
+  followFiles(state, before) {
+    const coming = filesToCome(state);
+    const keys = new Set(coming.map((file) => file.key));
+    const known = filesToCome(before);
+    const fresh = coming.find((file) => !known.some((one) => one.key === file.key));
+    if (fresh && !this.pinned && !(this.subject && (this.subject.stream || keys.has(this.subject.file)))) {
+      this.subject = { file: fresh.key };
+      this.notice = null;
+    }
+    for (const file of known) {
+      if (keys.has(file.key)) continue;
+      const made = Object.values(state.artifacts).some((one) => one.title === file.name && one !== before.artifacts[one.id]);
+      if (!made) {
+        const call = state.calls[file.call];
+        // A file that is as it was stands in no event of its own.
+        if (call && call.outcome === "ok") continue;
+        announce(`${file.name} was not made.`);
+        if (this.subject && this.subject.file === file.key) this.notice = { tone: "bad", icon: "restore", title: "Not made.", text: `“${file.name}” did not come about` };
+      }
+    }
+    if (this.subject && this.subject.file && !keys.has(this.subject.file)) this.subject = null;
   }
 
   ended(stream) {
@@ -107,6 +141,11 @@ export class ArtifactPane {
       if (stream && !stream.closed) return { stream };
       this.subject = null;
     }
+    if (this.subject && this.subject.file) {
+      const file = filesToCome(state).find((one) => one.key === this.subject.file);
+      if (file) return { file };
+      this.subject = null;
+    }
     if (!this.subject || !state.artifacts[this.subject.artifact]) {
       const latest = Object.values(state.artifacts).sort((a, b) => String(b.updated_at).localeCompare(String(a.updated_at)))[0];
       this.subject = latest ? { artifact: latest.id } : null;
@@ -116,29 +155,35 @@ export class ArtifactPane {
   }
 
   paint(state) {
-    const { stream, artifact } = this.current(state);
-    const none = !stream && !artifact;
+    const { stream, artifact, file } = this.current(state);
+    const none = !stream && !artifact && !file;
     this.empty.hidden = !none || !state.ready;
     for (const part of [this.head, this.bar, this.paper, this.vers]) part.hidden = none;
-    this.paintMini(state, stream, artifact);
-    this.paintStrip(state, stream, artifact);
+    this.paintMini(state, stream, artifact, file);
+    this.paintStrip(state, stream, artifact, file);
     if (none) {
       this.frame.clear();
       this.paper.replaceChildren();
+      return;
+    }
+    if (file) {
+      this.paintFile(state, file);
       return;
     }
     const meta = stream ? stream.meta : artifact;
     const shown = stream ? null : this.version || artifact.head;
     say(this.title, meta.title || "Untitled");
     this.paintChoices(state, stream, artifact);
+    attribute(this.views, "hidden", meta.kind === "file");
     for (const button of this.bar.querySelectorAll("[data-view]")) {
       const { view } = button.dataset;
-      button.hidden = view === "diff" && (Boolean(stream) || shown < 2);
+      // A file has no text to read here, only a picture or what was derived from it.
+      button.hidden = (view === "diff" && (Boolean(stream) || shown < 2)) || (view !== "preview" && meta.kind === "file");
       if (button.hidden && this.view === view) this.view = "preview";
       attribute(button, "aria-pressed", view === this.view ? "true" : "false");
     }
     attribute(this.paper, "aria-label", TITLES[this.view]);
-    this.copy.hidden = Boolean(stream);
+    this.copy.hidden = Boolean(stream) || meta.kind === "file";
     attribute(this.download, "hidden", Boolean(stream));
     if (stream) {
       say(this.info, `${kindWord(meta.kind, meta.language)} · ${stream.length.toLocaleString("en")} characters so far`);
@@ -153,6 +198,25 @@ export class ArtifactPane {
     say(this.info, `${kindWord(artifact.kind, artifact.language)} · ${size(row ? row.size : artifact.size)} · v${shown}${by}`);
     this.paintVersions(artifact, null);
     this.paintSaved(artifact, shown);
+  }
+
+  // What stands in a file's place until it is there: its name and who makes it, and nothing to take away.
+  paintFile(state, file) {
+    say(this.title, file.name);
+    say(this.info, "Not there yet");
+    this.paintChoices(state, null, null, file);
+    attribute(this.views, "hidden", true);
+    this.copy.hidden = true;
+    attribute(this.download, "hidden", true);
+    this.download.removeAttribute("href");
+    const key = `coming:${file.key}`;
+    if (this.frame.shown !== key) {
+      this.frame.clear();
+      this.frame.shown = key;
+      fill(this.paper, h("div", { class: "coming" }, icon("doc"), h("b", null, file.name), h("span", null, `${file.agent.name} is making this file. It can be opened once it is there.`)));
+    }
+    fill(this.vers, h("span", { class: "now" }, agentPicture(file.agent, { small: true }), "Being made"));
+    this.vers.seen = null;
   }
 
   paintLive(stream) {
@@ -245,22 +309,26 @@ export class ArtifactPane {
     if (chosen) this.vers.scrollLeft = chosen.offsetLeft - this.vers.clientWidth / 2;
   }
 
-  paintChoices(state, stream, artifact) {
+  paintChoices(state, stream, artifact, file = null) {
     const artifacts = Object.values(state.artifacts).sort((a, b) => String(b.updated_at).localeCompare(String(a.updated_at)));
     const streams = Object.values(state.streams).filter((one) => one.of === "artifact" && !one.closed);
-    const seen = JSON.stringify([artifacts.map((one) => [one.id, one.head, one.title]), streams.map((one) => [one.stream, one.meta.title]), stream && stream.stream, artifact && artifact.id]);
+    const coming = filesToCome(state);
+    const seen = JSON.stringify([artifacts.map((one) => [one.id, one.head, one.title]), streams.map((one) => [one.stream, one.meta.title]), coming.map((one) => one.key), stream && stream.stream, artifact && artifact.id, file && file.key]);
     if (this.choices.seen === seen) return;
     this.choices.seen = seen;
     const pick = (action) => () => { this.choices.closest("details").open = false; action(); };
     fill(this.choices,
       streams.map((one) => h("button", { class: "opt", type: "button", "aria-current": stream && stream.stream === one.stream ? "true" : null, on: { click: pick(() => this.watchStream(one.stream)) } },
         h("span", { class: "pulse" }), h("span", { class: "grow clip" }, one.meta.title || "Untitled"), h("span", { class: "xs f" }, "being written"))),
+      coming.map((one) => h("button", { class: "opt", type: "button", "aria-current": file && file.key === one.key ? "true" : null, on: { click: pick(() => this.watchFile(one.key)) } },
+        h("span", { class: "pulse" }), h("span", { class: "grow clip" }, one.name), h("span", { class: "xs f" }, "being made"))),
       artifacts.map((one) => h("button", { class: "opt", type: "button", "aria-current": artifact && artifact.id === one.id ? "true" : null, on: { click: pick(() => this.open(one.id)) } },
         icon("doc"), h("span", { class: "grow clip" }, one.title), h("span", { class: "xs f" }, `v${one.head}`))));
   }
 
-  paintStrip(state, stream, artifact) {
+  paintStrip(state, stream, artifact, file) {
     let notice = this.notice;
+    if (file) notice = { tone: "live", pulse: true, title: `${file.agent.name} is making this file.`, text: "It cannot be downloaded yet", run: file.run };
     if (stream) {
       const verb = stream.meta.tool === "update_artifact" ? "editing" : "writing";
       notice = { tone: "live", pulse: true, title: `${stream.agent.name} is ${verb} this.`, text: "Not saved yet", run: stream.run };
@@ -282,9 +350,16 @@ export class ArtifactPane {
   }
 
   // On a phone the pane is a page of its own, behind this line.
-  paintMini(state, stream, artifact) {
+  paintMini(state, stream, artifact, file) {
     const live = stream || Object.values(state.streams).find((one) => one.of === "artifact" && !one.closed);
-    attribute(this.mini, "hidden", !live && !artifact);
+    attribute(this.mini, "hidden", !live && !artifact && !file);
+    if (file) {
+      if (this.mini.seen === file.key) return;
+      this.mini.seen = file.key;
+      this.mini.classList.add("live");
+      fill(this.mini, h("span", { class: "pulse" }), h("span", { class: "clip grow" }, h("b", null, file.name), ` · ${file.agent.name} is making it`), h("span", { class: "nw md" }, "Watch ", icon("cright")));
+      return;
+    }
     const seen = live ? `live:${live.meta.title}:${live.agent.name}` : artifact && `${artifact.title}:${artifact.head}`;
     if (!seen || this.mini.seen === seen) return;
     this.mini.seen = seen;

@@ -65,7 +65,8 @@ export function blocksOf(state) {
     if (call.state !== "settled" && state.runs[call.run]) addCall(call.call, call.run, null);
   }
   for (const stream of Object.values(state.streams)) {
-    if (stream.of === "artifact" && stream.closed) continue;
+    // What a program writes is shown with its call.
+    if (stream.of === "output" || (stream.of === "artifact" && stream.closed)) continue;
     const turn = turnOf(stream.run, stream.agent, stream.member, null);
     if (stream.of === "say") {
       turn.says += 1;

@@ -37,6 +37,7 @@ const pane = new ArtifactPane({ element: find("artifact"), mini: find("mini"), s
 const timeline = new Timeline({
   element: find("timeline"), toEnd: find("to-end"), store,
   openArtifact: (id, version) => pane.open(id, version),
+  stop,
   showPeople: () => people.show(),
   loadOlder: async () => {
     const first = store.state.items.length ? store.state.items[0].position : store.state.position + 1;

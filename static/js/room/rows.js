@@ -5,6 +5,7 @@ import { attribute, fill, h, icon } from "../dom.js";
 import { argumentsBox } from "../approval.js";
 import { problemNote } from "../parts.js";
 import { callState, duration, effectWords } from "../words.js";
+import { Terminal } from "./terminal.js";
 
 const CHANGED_NOTHING = new Set(["suppressed", "refused", "denied", "stopped"]);
 
@@ -22,9 +23,10 @@ function whyOf(call, openArtifact, approval) {
 
 /** One call as a list item that keeps its open part while it is updated. */
 export class CallRow {
-  constructor({ me, openArtifact }) {
+  constructor({ me, openArtifact, stop }) {
     this.me = me;
     this.openArtifact = openArtifact;
+    this.stop = stop;
     this.icon = h("span", { class: "ico" });
     this.title = h("span", { class: "t" });
     this.state = h("span");
@@ -35,8 +37,9 @@ export class CallRow {
     this.seen = "";
   }
 
-  update(call, { approval, mine }) {
+  update(call, { approval, mine, output }) {
     this.call = call;
+    this.showOutput(call, mine, output);
     const agreed = approval && (approval.agreed || []).some((one) => one.id === approval.decider.id);
     const decider = approval && approval.state === "pending" ? (agreed ? { id: null, name: "another person" } : approval.decider) : null;
     const state = callState(call, { me: this.me, decider });
@@ -67,6 +70,16 @@ export class CallRow {
     if (!this.call || this.call.state !== "dispatched" || !this.call.since) return;
     const running = Date.now() - Date.parse(this.call.since);
     if (running > 2000) this.state.textContent = `${this.word} · ${duration(running)}`;
+  }
+
+  // What the call's program writes, from its first line until the page is left.
+  showOutput(call, mine, output) {
+    if (!output && !this.terminal) return;
+    if (!this.terminal) {
+      this.terminal = new Terminal({ title: call.title || call.tool, stop: mine && this.stop ? () => this.stop(call.run) : null });
+      this.sum.after(this.terminal.element);
+    }
+    this.terminal.update(output ? output.text : null, call.state !== "settled");
   }
 
   // The run's own member may look at what went in and what came back. The title is the button and

@@ -113,10 +113,14 @@ function recall(next, { kind, data, at }) {
       break;
     }
     case "call.dispatched":
-      next.calls[data.call] = { call: data.call, run: data.run, ...call, state: "dispatched", since: at };
+      next.calls[data.call] = { call: data.call, run: data.run, ...call, state: "dispatched", since: at, targets: data.targets || [] };
       break;
     case "call.settled":
-      next.calls[data.call] = { ...call, ...data, state: "settled" };
+      next.calls[data.call] = { ...call, ...data, state: "settled", targets: [] };
+      break;
+    case "artifact.saved":
+      // The file is there, so nothing stands in its place any more.
+      if (call && data.target) next.calls[data.call] = { ...call, targets: (call.targets || []).filter((name) => name !== data.target) };
       break;
   }
 }
@@ -146,6 +150,7 @@ function settle(next, { kind, data, at }) {
       const known = next.artifacts[data.artifact];
       next.artifacts[data.artifact] = {
         ...known, id: data.artifact, title: data.title, kind: data.kind, head: data.version, size: data.size, by: data.by, updated_at: at,
+        media_type: data.media_type || "",
         language: data.language || (known && known.language) || "",
       };
       break;
@@ -191,4 +196,13 @@ function withStream(state, id, stream) {
 function mismatch(state, { stream, length }) {
   const known = state.streams[stream];
   return known && known.length >= length && !known.closed ? withStream(state, stream, { ...known, broken: true }) : state;
+}
+
+/** The files that calls under way are to make. A call that has settled has none, and neither has one whose run is over. */
+export function filesToCome(state) {
+  return Object.values(state.calls)
+    .filter((call) => call.state === "dispatched" && state.runs[call.run])
+    .flatMap((call) => (call.targets || []).map((name) => ({
+      key: `${call.call}/${name}`, call: call.call, run: call.run, name, agent: call.agent || state.runs[call.run].agent,
+    })));
 }

@@ -14,8 +14,8 @@ const FOLD_FROM = 1400;
 
 /** Paints the timeline and keeps the reader's place in it. */
 export class Timeline {
-  constructor({ element, toEnd, store, openArtifact, loadOlder, showPeople }) {
-    Object.assign(this, { element, toEnd, store, openArtifact, loadOlder, showPeople });
+  constructor({ element, toEnd, store, openArtifact, loadOlder, showPeople, stop }) {
+    Object.assign(this, { element, toEnd, store, openArtifact, loadOlder, showPeople, stop });
     this.cards = new Map();
     this.following = true;
     this.pending = [];
@@ -153,8 +153,8 @@ export class Timeline {
   callEntry(part, state, mine) {
     return {
       key: part.key,
-      make: () => new CallRow({ me: state.me, openArtifact: this.openArtifact }).element,
-      update: (element) => element.row.update(state.calls[part.id], { approval: approvalOf(state, part.id), mine }),
+      make: () => new CallRow({ me: state.me, openArtifact: this.openArtifact, stop: this.stop }).element,
+      update: (element) => element.row.update(state.calls[part.id], { approval: approvalOf(state, part.id), mine, output: state.streams[`output:${part.id}`] }),
     };
   }
 
