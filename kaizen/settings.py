@@ -221,6 +221,7 @@ SPECTACULAR_SETTINGS = {
         "ApprovalState": "apps.approvals.models.ApprovalRequest.State",
         "ProposalState": "apps.proposals.models.PackageProposal.State",
         "ProposalTestState": "apps.proposals.models.ProposalTest.State",
+        "ParticipantRole": "apps.rooms.models.Participant.Role",
     },
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
