@@ -9,10 +9,14 @@ import os
 import sys
 from pathlib import Path
 
+from apps.sandbox.installers import NotInstalled, registry_of_npm
 from apps.sandbox.provision import provide
 from apps.sandbox.runtime import NoRuntime
+from apps.sandboxd.runtimes import NODE
 from kaizen.supervisor.errors import CannotStart
 from kaizen.supervisor.state import open_layout, runtime_store
+
+REGISTRY = "registry"
 
 
 def places() -> tuple[Path, Path]:
@@ -20,6 +24,29 @@ def places() -> tuple[Path, Path]:
     if named := os.environ.get("KAIZEN_RUNTIMES"):
         return Path(named).absolute(), Path(named).absolute() / "store"
     return open_layout().home / "runtime", runtime_store()
+
+
+def registry(links: Path) -> str:
+    """Return the registry that was noted when Node was installed, or nothing."""
+    try:
+        return (links / REGISTRY).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _note_registry(links: Path, runtimes: tuple[str, ...]) -> tuple[str, ...]:
+    """Note once which registry npm asks here: dependencies of packages come from there as well."""
+    note = links / REGISTRY
+    if NODE not in runtimes or note.exists():
+        return ()
+    try:
+        said = registry_of_npm(links / NODE)
+    except NotInstalled as problem:
+        return (str(problem),)
+    draft = note.with_name(f".{REGISTRY}-{os.getpid()}")
+    draft.write_text(f"{said}\n", encoding="utf-8")
+    draft.replace(note)
+    return ()
 
 
 def main() -> int:
@@ -38,7 +65,8 @@ def main() -> int:
             return 0
         for folder in (links, store):
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        problems = provide(links, store).problems
+        provided = provide(links, store)
+        problems = (*provided.problems, *_note_registry(links, provided.runtimes))
     except (NoRuntime, CannotStart) as problem:
         problems = (str(problem),)
     for sentence in problems:

@@ -6,17 +6,24 @@ import json
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 from apps.sandboxd.runtimes import FOLDER, FONT_LIST, NODE, OFFICE, PI
 
 _PINS: Final = Path(__file__).with_name("pins")
 _PATIENCE: Final = 900
+# Where distributions keep the authorities that a machine trusts.
+_AUTHORITIES: Final = (
+    Path("/etc/ssl/certs/ca-certificates.crt"),
+    Path("/etc/pki/tls/certs/ca-bundle.crt"),
+)
 _UV: Final = Path(sys.executable).with_name("uv")
 
 _OFFICE_TRIAL: Final = """
@@ -146,6 +153,14 @@ def _install_node(materials: Materials, draft: Path) -> None:
     _run([str(draft / "bin" / "node"), "--version"], cwd=draft, env={})
 
 
+def _npm_environment() -> dict[str, str]:
+    """Return npm's environment: ours, and trust in whom this machine trusts, which Node lacks."""
+    ours = {key: value for key, value in os.environ.items() if key != "NODE_OPTIONS"}
+    found = ssl.get_default_verify_paths().cafile
+    trusted = [Path(found)] if found else [one for one in _AUTHORITIES if one.is_file()]
+    return {"NODE_EXTRA_CA_CERTS": str(trusted[0]), **ours} if trusted else ours
+
+
 def _install_pi(materials: Materials, draft: Path) -> None:
     """Install the Pi loader from its lock, without running anything that the packages bring."""
     if materials.node is None:
@@ -156,8 +171,9 @@ def _install_pi(materials: Materials, draft: Path) -> None:
     npm = materials.node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     cache = draft / ".npm"
     command = [str(node), str(npm), "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
-    environment = {key: value for key, value in os.environ.items() if key != "NODE_OPTIONS"}
-    _run([*command, "--cache", str(cache)], cwd=draft, env=environment)
+    # Without a way out this is said soon, and not after minutes of trying.
+    patience = ["--fetch-retry-mintimeout", "1000", "--fetch-retry-maxtimeout", "5000"]
+    _run([*command, *patience, "--cache", str(cache)], cwd=draft, env=_npm_environment())
     shutil.rmtree(cache, ignore_errors=True)
     modules = draft / "node_modules"
     # Half of the tree tells compilers and debuggers about the other half.
@@ -175,6 +191,23 @@ def _install_pi(materials: Materials, draft: Path) -> None:
         [str(node), "--input-type=module", "-e", _PI_TRIAL, str(modules)],
         cwd=draft, env={"HOME": str(draft)},
     )  # fmt: skip
+
+
+def registry_of_npm(node: Path) -> str:
+    """Return the registry that npm would ask here, or nothing where that is no safe address."""
+    npm = node / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    command = [str(node / "bin" / "node"), str(npm), "config", "get", "registry"]
+    try:
+        said = subprocess.run(
+            command, cwd=node, env=_npm_environment(), stdin=subprocess.DEVNULL, check=True,
+            capture_output=True, text=True, timeout=60,
+        ).stdout.strip()  # fmt: skip
+    except (subprocess.SubprocessError, OSError):
+        raise NotInstalled(
+            "npm does not say which registry it asks here; set KAIZEN_NPM_REGISTRY."
+        ) from None
+    parts = urlsplit(said)
+    return said if parts.scheme == "https" and parts.hostname and not parts.username else ""
 
 
 INSTALLERS: Final[Mapping[str, Installer]] = {

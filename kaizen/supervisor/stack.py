@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import psycopg
 import redis
 
+from kaizen.runtimes import registry
 from kaizen.supervisor.children import ChildSpec, Crew
 from kaizen.supervisor.errors import CannotStart
 from kaizen.supervisor.ports import LOOPBACK, first_free, listen
@@ -154,6 +155,7 @@ class Stack:
             "KAIZEN_LOG_CONSOLE": "1",
         }
         ours.setdefault("KAIZEN_REHEARSAL", "1")
+        ours.setdefault("KAIZEN_NPM_REGISTRY", registry(self._layout.home / "runtime"))
         return ours
 
     def _socket(self) -> Path:
