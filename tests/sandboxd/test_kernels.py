@@ -93,6 +93,20 @@ def test_one_cell_is_given_a_bounded_number_of_bytes(kernel: Living) -> None:
     assert "larger than what one request may be given" in said["message"]
 
 
+def test_a_call_reaches_a_listener_that_was_behind_with_the_output(kernel: Living) -> None:
+    heard: list[str] = []
+
+    def slowly(stream: str, output: bytes) -> None:
+        if not heard:
+            time.sleep(1)
+        heard.append(stream)
+
+    code = "import sys\nsys.stdout.write('x' * 900_000)\nsys.stdout.flush()\ntools.call('find')"
+    began = time.monotonic()
+    assert kernel.value(code, on_call=answering("found"), on_output=slowly) == "'found'"
+    assert time.monotonic() - began < 10
+
+
 def test_what_a_thread_calls_between_two_cells_waits_for_the_next_one(kernel: Living) -> None:
     kernel.value(
         "import threading\n"
