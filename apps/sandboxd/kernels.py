@@ -118,6 +118,7 @@ class Exchange:
     said: bytes = b""
     workspace: WorkChanges | None = None
     outputs: tuple[Output, ...] = ()
+    begun: bool = False
     kernel_ended: bool = False
     calls: int = 0
     finished: threading.Event = field(default_factory=threading.Event)
@@ -284,6 +285,7 @@ class Kernel(threading.Thread):
 
     def _begin(self, exchange: Exchange) -> None:
         self._exchange = exchange
+        exchange.begun = True
         self.state = State.BUSY
         self._phase_until = exchange.deadline
         self._began = time.monotonic()

@@ -22,6 +22,10 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
+class FolderGone(BadWorkFiles):
+    """The sandbox ended before its files were in place."""
+
+
 class LiveFiles:
     """The files of a living workspace, and what was last known of them.
 
@@ -54,7 +58,7 @@ class LiveFiles:
             raise BadWorkFiles("The files are not the ones that were asked for.")
         with self._lock:
             if self._folder < 0:
-                raise BadWorkFiles("The sandbox ended before its files were in place.")
+                raise FolderGone("The sandbox ended before its files were in place.")
             try:
                 with files_of(self._uid):
                     for name in self._known:

@@ -11,8 +11,10 @@ import pytest
 
 from apps.sandbox.client import JobRefused, SandboxBusy
 from apps.sandbox.errors import KernelLost
+from apps.sandbox.living import Files
 from apps.sandbox.spec import Limits, WorkFile
 from apps.sandboxd.kernels import Terms
+from apps.sandboxd.workfiles import known_of
 from tests.sandboxd.daemon import Daemon
 from tests.sandboxd.living import Living, holding, python_spec
 
@@ -263,6 +265,33 @@ def test_files_that_cannot_be_put_in_are_refused_and_the_kernel_lives_on(kernel:
     with pytest.raises(JobRefused, match="could not be put"):
         kernel.cell("1", files=holding(WorkFile("main.py", b"1")))
     assert kernel.value("1") == "1"
+
+
+def test_a_kernel_that_ends_while_it_is_given_its_files_is_lost(kernel: Living) -> None:
+    files = [WorkFile("main.py", b"1")]
+
+    def load(names: list[str]) -> list[WorkFile]:
+        kernel.close()
+        return files
+
+    with pytest.raises(KernelLost):
+        kernel.cell("1", files=Files(known_of(files), load))
+
+
+def test_a_kernel_that_is_given_its_files_makes_no_room_for_another(
+    another_daemon: Starter,
+) -> None:
+    daemon = another_daemon("--kernels-of-one", "1")
+    one = Living(daemon, "kernel-handed")
+    files = [WorkFile("main.py", b"1")]
+
+    def load(names: list[str]) -> list[WorkFile]:
+        with pytest.raises(SandboxBusy):
+            Living(daemon, "kernel-other")
+        return files
+
+    answered = one.cell("open('main.py').read()", files=Files(known_of(files), load))
+    assert json.loads(answered.said)["value"] == "'1'"
 
 
 def test_closing_returns_once_everything_is_dead(another_daemon: Starter) -> None:

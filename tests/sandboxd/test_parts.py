@@ -5,12 +5,14 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.sandboxd import cgroups
+from apps.sandboxd.driver import Driver
 from apps.sandboxd.jobs import (
     Output,
     Reason,
@@ -22,6 +24,8 @@ from apps.sandboxd.jobs import (
     encode_job,
     encode_result,
 )
+from apps.sandboxd.keeper import Keeper, KeeperRefuses
+from apps.sandboxd.kernels import Asker, Exchange, Kernel
 from apps.sandboxd.layout import Descriptors, Layout, Runtime, arguments
 from apps.sandboxd.limits import CEILINGS, BadLimit, Clamp, Limits, clamp, read_limits
 from apps.sandboxd.probe import ProbeReport, ProbeStatus, decode_probe, encode_probe, explain, judge
@@ -232,3 +236,17 @@ def test_nothing_of_the_frame_is_guessed() -> None:
     data = encode(Message("a", {"b": 1}, b"body"))
     assert data[:4] == b"KZ\x01\n"
     assert struct.unpack(">II", data[4:12]) == (len(data) - 16, 4)
+
+
+def test_a_request_that_its_kernel_never_began_is_lost_and_not_cancelled() -> None:
+    class Ended:
+        def submit(self, exchange: Exchange) -> None:
+            exchange.result = SandboxResult(Reason.CANCELLED)
+            exchange.kernel_ended = True
+            exchange.finished.set()
+
+    keeper = Keeper(cast(Driver, None), CEILINGS)
+    exchange = Exchange(asker=cast(Asker, None), line=b"{}\n", deadline=0.0)
+    with pytest.raises(KeeperRefuses) as refused:
+        keeper.carry_out(cast(Kernel, Ended()), exchange)
+    assert refused.value.code == "kernel_lost"
