@@ -1,5 +1,6 @@
 """The parts of the supervisor that need no sandbox to be proved."""
 
+import os
 import struct
 import threading
 import time
@@ -28,10 +29,12 @@ from apps.sandboxd.keeper import Keeper, KeeperRefuses
 from apps.sandboxd.kernels import Asker, Exchange, Kernel
 from apps.sandboxd.layout import Descriptors, Layout, Runtime, arguments
 from apps.sandboxd.limits import CEILINGS, BadLimit, Clamp, Limits, clamp, read_limits
+from apps.sandboxd.livefiles import LiveFiles
 from apps.sandboxd.probe import ProbeReport, ProbeStatus, decode_probe, encode_probe, explain, judge
 from apps.sandboxd.server import Slots
 from apps.sandboxd.supervise import Kept
 from apps.sandboxd.uids import NoFreeUid, UidPool, UidRange, read_uid_range
+from apps.sandboxd.workfiles import BadWorkFiles, WorkFile, known_of
 
 
 def test_a_job_survives_the_wire() -> None:
@@ -250,3 +253,23 @@ def test_a_request_that_its_kernel_never_began_is_lost_and_not_cancelled() -> No
     with pytest.raises(KeeperRefuses) as refused:
         keeper.carry_out(cast(Kernel, Ended()), exchange)
     assert refused.value.code == "kernel_lost"
+
+
+def test_files_that_were_put_in_only_in_part_are_made_whole_by_the_next_cell(
+    tmp_path: Path,
+) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    files = LiveFiles(folder)
+    before = {name: WorkFile(name, b"before") for name in ("kept.txt", "other.txt")}
+    after = {name: WorkFile(name, b"after") for name in ("kept.txt", "stuck.txt")}
+    files.put(known_of([*before.values()]), [*before.values()])
+    (tmp_path / "stuck.txt" / "full").mkdir(parents=True)
+    with pytest.raises(BadWorkFiles):
+        files.put(known_of([*after.values()]), [*after.values()])
+    wanted = known_of([*before.values()])
+    files.put(wanted, [before[name] for name in files.needed(wanted)])
+    changes = files.take()
+    files.close()
+    os.close(folder)
+    assert (tmp_path / "kept.txt").read_bytes() == b"before"
+    assert (changes.changed, changes.removed) == ((), ())
