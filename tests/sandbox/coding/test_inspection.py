@@ -191,10 +191,35 @@ def test_a_document_holds_no_program_and_pulls_nothing_in() -> None:
         b'<image x:href="http://x.example/p.png"/>',
         b'<use href="file:///etc/passwd"/>',
         b'<a x:href="javascript:x"/>',
+        b'<?xml-stylesheet href="http://x.example/a.css"?>',
+        b"<style>@import 'http://x.example/a.css';</style>",
+        b"<style>@font-face { src: url(http://x.example/f) }</style>",
+        b"<style><![CDATA[* { fill: u\\72l(http://x.example/) }]]></style>",
+        b"<style>* { fill: ur<a>x</a>l(http://x.example/) }</style>",
+        b"<rect style=\"fill: url( 'http://x.example/')\"/>",
+        b'<rect fill="u\\72l(http://x.example/#a)"/>',
+        b'<a><set attributeName="href" to="javascript:x"/></a>',
+        b'<a><animate attributeName="x:href" values="javascript:x"/></a>',
+        b'<rect><set attributeName="onclick" to="x"/></rect>',
+        b'<g xml:base="http://x.example/"><use href="#a"/></g>',
+        b'<p xmlns="http://www.w3.org/1999/xhtml"/>',
     ],
 )
 def test_a_drawing_runs_nothing_and_loads_nothing(inside: bytes) -> None:
     assert "may not" in unfit("a.svg", SVG % inside)
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        b"<style>* { stroke-linejoin: round; fill: url(#a) }</style>",
+        b'<g clip-path="url(#a)" style="fill: url( \'#b\')" aria-label="C:\\x"/>',
+        b'<rect><animate attributeName="x" to="3"/></rect><?xpacket begin="x"?>',
+        b'<image x:href="data:image/png;base64,AAAA"/>',
+    ],
+)
+def test_a_drawing_may_refer_to_itself(inside: bytes) -> None:
+    assert not unfit("a.svg", SVG % inside)
 
 
 @pytest.mark.parametrize("action", [b"/JavaScript", b"/JS", b"/Launch", b"/EmbeddedFile"])
