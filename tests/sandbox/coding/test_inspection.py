@@ -228,6 +228,23 @@ def test_a_pdf_carries_nothing_out(action: bytes) -> None:
     hidden = zlib.compress(b"<<" + action + b" (x)>>")
     stream = b"2 0 obj<</Filter /FlateDecode>>stream\n" + hidden + b"\nendstream endobj\n"
     assert "carry something out" in unfit("a.pdf", pdf(more=stream))
+    escaped = b"/#%02X" % action[1] + action[2:]
+    assert "carry something out" in unfit("a.pdf", pdf(b" " + escaped + b" (x)"))
+    # A reader finds an object wherever the table says, also where a stream seems to lie.
+    inside = b"3 0 obj<<" + action + b" (x)>>endobj"
+    stream = b"2 0 obj<</Filter /DCTDecode>>stream\n" + inside + b"\nendstream endobj\n"
+    assert "carry something out" in unfit("a.pdf", pdf(more=stream))
+
+
+def test_objects_of_a_pdf_are_packed_so_that_they_can_be_looked_into() -> None:
+    about = b"2 0 obj<</Type /ObjStm /N 1 /First 4 /Filter %s>>stream\nx\nendstream endobj\n"
+    for packed in (b"/LZWDecode", b"/FlateDecode /Image 1", b"/FlateDecode"):
+        assert "looked into" in unfit("a.pdf", pdf(more=about % packed))
+
+
+def test_the_bytes_of_a_picture_in_a_pdf_may_spell_a_short_word() -> None:
+    picture = b"2 0 obj<</Subtype /Image /Filter [/ASCII85Decode /FlateDecode]>>stream\n"
+    assert not unfit("a.pdf", pdf(more=picture + b"9jq/JS(o/XFA^\nendstream endobj\n"))
 
 
 @pytest.mark.parametrize("kind", ["png", "pdf", "svg", "txt"])
