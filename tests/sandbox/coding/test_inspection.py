@@ -180,6 +180,26 @@ def test_a_document_holds_no_program_and_pulls_nothing_in() -> None:
         "a.docx", document(**{place: outside.format(kind="attachedTemplate")})
     )
     assert not unfit("a.docx", document(**{place: outside.format(kind="hyperlink")}))
+    shouted = {place.upper(): outside.format(kind="attachedTemplate")}
+    assert "outside" in unfit("a.docx", document(**shouted))
+    inside = outside.replace(' TargetMode="External"', "").format(kind="oleObject")
+    assert "program" in unfit("a.docx", document(**{place: inside}))
+
+
+@pytest.mark.parametrize(
+    ("inside", "fits"),
+    [
+        ('<w:fldSimple w:instr=" DDEAUTO cmd x"/>', False),
+        ("<w:r><w:instrText>DDE</w:instrText></w:r><w:instrText>AUTO c</w:instrText>", False),
+        ('<w:instrText>IncludePicture "http://x.example/"</w:instrText>', False),
+        ("<w:ddeLink/>", False),
+        ("<w:instrText>PAGE</w:instrText><w:r><w:t>DDE is a word</w:t></w:r>", True),
+        ('<w:fldSimple w:instr="TOC \\o 1-3"/>', True),
+    ],
+)
+def test_fields_of_a_document_start_and_fetch_nothing(inside: str, fits: bool) -> None:
+    part = f'<w:d xmlns:w="{WORD}">{inside}</w:d>'
+    assert (not unfit("a.docx", document(**{"word/header1.xml": part}))) is fits
 
 
 @pytest.mark.parametrize(
