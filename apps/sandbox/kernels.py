@@ -197,6 +197,8 @@ def home_of(*, owner: User, room_id: Any, language: str) -> str:
     kernels = Kernel.objects.filter(
         workspace__owner=owner, workspace__room_id=room_id, language=language
     )
+    # Whoever looks here answers for this node, whatever then becomes of the call.
+    kernels.filter(node=this_node(), asked_at__isnull=False).update(asked_at=None)
     elsewhere = kernels.exclude(node=this_node())
     elsewhere.filter(asked_at=None).update(asked_at=Now())
     waits = elsewhere.filter(asked_at__gte=Now() - timedelta(seconds=SILENCE_SECONDS))

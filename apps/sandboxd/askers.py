@@ -33,14 +33,20 @@ class Asker:
         """Pass on a piece of output, or drop it when the asker does not keep up."""
         if len(self._unsent) < _UNSENT_BYTES:
             self._unsent += encode(Message("output", {"stream": stream}, chunk))
-        self._push()
+        self.push()
 
     def tell(self, message: Message) -> None:
         """Queue a short message."""
         self._unsent += encode(message)
-        self._push()
+        self.push()
 
-    def _push(self) -> None:
+    @property
+    def has_unsent(self) -> bool:
+        """Whether something waits until the asker takes more."""
+        return bool(self._unsent)
+
+    def push(self) -> None:
+        """Send as much as the asker takes now; never wait in here."""
         try:
             while self._unsent:
                 del self._unsent[: self._connection.send(self._unsent)]

@@ -35,7 +35,8 @@ class KeeperRefuses(RuntimeError):
         self.code = code
 
 
-def _lost() -> KeeperRefuses:
+def lost() -> KeeperRefuses:
+    """Return the refusal of a request to a kernel that is gone, or is another owner's."""
     # The same words for one that is not there and for one of somebody else.
     return KeeperRefuses("kernel_lost", "There is no such kernel any more: its state is lost.")
 
@@ -130,21 +131,26 @@ class Keeper:
         with self._change:
             kernel = self._kernels.get(key)
         if kernel is None or kernel.state is State.ENDED:
-            raise _lost()
+            raise lost()
         self._demand_owner(kernel, owner)
         if not hmac.compare_digest(kernel.generation, generation):
-            raise _lost()
+            raise lost()
         return kernel
 
     def _demand_owner(self, kernel: Kernel, owner: str) -> None:
         if not hmac.compare_digest(kernel.owner, owner):
             _log.warning("A kernel of one owner was asked for by another.")
-            raise _lost()
+            raise lost()
 
     def carry_out(self, kernel: Kernel, exchange: Exchange) -> None:
-        """Hand in a request and return once it is answered; the caller holds the kernel's turn."""
+        """Hand in a request and return once it is answered; the caller holds the kernel's turn.
+
+        One that ended before it began with the request is lost: nothing of that was carried out.
+        """
         kernel.submit(exchange)
         exchange.finished.wait()
+        if not exchange.begun:
+            raise lost()
 
     def close(self, *, key: str, owner: str) -> Closed:
         """End a kernel; return once everything of it is dead."""
@@ -178,13 +184,15 @@ class Keeper:
 
 def _longest_idle(kernels: list[Kernel], *, unused_for: float, whose: str) -> Kernel:
     now = time.monotonic()
-    # One with a farewell is a session, which others still count on.
+    # One with a farewell is a session, which others still count on; one whose turn is taken is just
+    # given its files.
     idle = [
         kernel
         for kernel in kernels
         if kernel.state is State.IDLE
         and now - kernel.used_at >= unused_for
         and not kernel.terms.farewell
+        and not kernel.turn.locked()
     ]
     if not idle:
         raise KeeperRefuses("busy", f"{whose} as many kernels as there may be, and all are in use.")

@@ -8,7 +8,7 @@ from typing import Final
 from apps.domain.wire import BadFrame, JsonValue, Message
 from apps.sandboxd.askers import KernelAsker
 from apps.sandboxd.jobs import BadJob, MessageFields
-from apps.sandboxd.keeper import Keeper, KeeperRefuses
+from apps.sandboxd.keeper import Keeper, KeeperRefuses, lost
 from apps.sandboxd.kernel_wire import (
     Opened,
     Request,
@@ -20,6 +20,7 @@ from apps.sandboxd.kernel_wire import (
     encode_opened,
 )
 from apps.sandboxd.kernels import Exchange, Kernel
+from apps.sandboxd.livefiles import FolderGone
 from apps.sandboxd.workfiles import BadWorkFiles, WorkFile, read_files
 
 KERNEL_KINDS: Final = frozenset({"open", "request", "close"})
@@ -93,5 +94,7 @@ def _hand_in(kernel: Kernel, asker: KernelAsker, request: Request) -> None:
         read.done()
     try:
         kernel.files.put(wanted, files)
+    except FolderGone:
+        raise lost() from None
     except BadWorkFiles as problem:
         raise BadJob(str(problem)) from problem

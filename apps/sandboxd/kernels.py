@@ -89,6 +89,13 @@ class Asker(Protocol):
     def ask(self, number: int, name: str, arguments: bytes) -> None:
         """Take a call that the kernel wants to have made; never wait in here."""
 
+    def push(self) -> None:
+        """Send on what could not be sent at once; never wait in here."""
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether something is left to be sent on."""
+
     def news(self) -> list[Answer]:
         """Return the answers that came."""
 
@@ -111,6 +118,7 @@ class Exchange:
     said: bytes = b""
     workspace: WorkChanges | None = None
     outputs: tuple[Output, ...] = ()
+    begun: bool = False
     kernel_ended: bool = False
     calls: int = 0
     finished: threading.Event = field(default_factory=threading.Event)
@@ -257,7 +265,10 @@ class Kernel(threading.Thread):
                     os.eventfd_read(self._wake)
                 self._look_into_the_mailbox()
             case "asker":
+                if self._exchange is not None:
+                    self._exchange.asker.push()
                 self._hear_asker()
+                self._mind_asker()
             case "channel":
                 if events & selectors.EVENT_WRITE:
                     self._push()
@@ -274,6 +285,7 @@ class Kernel(threading.Thread):
 
     def _begin(self, exchange: Exchange) -> None:
         self._exchange = exchange
+        exchange.begun = True
         self.state = State.BUSY
         self._phase_until = exchange.deadline
         self._began = time.monotonic()
@@ -297,10 +309,24 @@ class Kernel(threading.Thread):
             if answer.number == self._open_call:
                 self._open_call = None
                 self._answer(ok=answer.ok, value=answer.value)
-        if exchange.asker.lost and self._interrupted is None:
-            self._selector.unregister(exchange.asker.fileno())
-            if not self._interrupt(Reason.CANCELLED):
+        if exchange.asker.lost:
+            # Its descriptor stays readable for good: there is nothing more to hear.
+            with suppress(KeyError):
+                self._selector.unregister(exchange.asker.fileno())
+            if self._interrupted is None and not self._interrupt(Reason.CANCELLED):
                 self._leave(Reason.CANCELLED, "The request was given up.")
+
+    def _mind_asker(self) -> None:
+        """Send on what the asker did not take at once as soon as it takes more.
+
+        The program waits for the answer to its call: nothing else would send the call on.
+        """
+        if self._exchange is None:
+            return
+        asker = self._exchange.asker
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if asker.has_unsent else 0)
+        with suppress(KeyError):
+            self._selector.modify(asker.fileno(), wanted, "asker")
 
     def _interrupt(self, reason: Reason) -> bool:
         """End the request alone, where the program inside can; tell whether that is under way."""
@@ -380,6 +406,7 @@ class Kernel(threading.Thread):
             return
         self._open_call = exchange.calls
         exchange.asker.ask(exchange.calls, asks.name, asks.arguments)
+        self._mind_asker()
 
     def _listen(self, stream: str) -> bool:
         number: int = getattr(self._live, stream)
@@ -394,6 +421,7 @@ class Kernel(threading.Thread):
         if self._exchange is not None:
             self._kept[stream].add(chunk)
             self._exchange.asker.output(stream, chunk)
+            self._mind_asker()
         # What it prints between two requests is nobody's, and bounded all the same.
         if self._read_bytes > self.limits.output_read_mb * MIB and self.reason is None:
             self._finish(Reason.OUTPUT_LIMIT, _PASSED[Reason.OUTPUT_LIMIT])

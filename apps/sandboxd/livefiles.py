@@ -10,6 +10,7 @@ import os
 import stat
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from apps.sandboxd.collect import collect, open_beneath
@@ -20,6 +21,12 @@ from apps.sandboxd.workspace import files_of, take_back
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+# What is known of a file that was being changed when something failed: it equals none.
+_UNSURE: Final = Known(-1, b"", executable=False)
+
+
+class FolderGone(BadWorkFiles):
+    """The sandbox ended before its files were in place."""
 
 
 class LiveFiles:
@@ -34,7 +41,7 @@ class LiveFiles:
         owner = os.fstat(folder).st_uid
         self._uid = owner if owner != os.geteuid() else None
         self._lock = threading.Lock()
-        self._known: Mapping[str, Known] = {}
+        self._known: dict[str, Known] = {}
 
     def close(self) -> None:
         """Let go of the workspace."""
@@ -48,20 +55,26 @@ class LiveFiles:
         return [name for name, known in wanted.items() if self._known.get(name) != known]
 
     def put(self, wanted: Mapping[str, Known], files: Sequence[WorkFile]) -> None:
-        """Write files and remove what is no longer wanted; raise BadWorkFiles where that fails."""
+        """Write files and remove what is no longer wanted; raise BadWorkFiles where that fails.
+
+        What was done until then stays done, and is known: the next time makes up for it.
+        """
         given = known_of(files)
         if given != {name: wanted.get(name) for name in self.needed(wanted)}:
             raise BadWorkFiles("The files are not the ones that were asked for.")
         with self._lock:
             if self._folder < 0:
-                raise BadWorkFiles("The sandbox ended before its files were in place.")
+                raise FolderGone("The sandbox ended before its files were in place.")
             try:
                 with files_of(self._uid):
-                    for name in self._known:
-                        if name not in wanted:
-                            self._clear(name)
+                    for name in [name for name in self._known if name not in wanted]:
+                        self._known[name] = _UNSURE
+                        self._clear(name)
+                        del self._known[name]
                     for file in files:
+                        self._known[file.name] = _UNSURE
                         self._write(file)
+                        self._known[file.name] = wanted[file.name]
             except OSError as problem:
                 raise BadWorkFiles(
                     f"The files could not be put into the workspace: {problem.strerror}."
@@ -95,14 +108,15 @@ class LiveFiles:
             return collect(self._folder, names, max_file=most, max_total=MAX_OUTPUT_BYTES)
 
     def _clear(self, name: str) -> None:
-        """Remove a file, if one is there; the program may have been first."""
+        """Remove a file, if one is there; the program may have been first, or made it a folder."""
         above, _, last = name.rpartition("/")
         try:
             holder = open_beneath(self._folder, above or ".", _FOLDER)
         except (FileNotFoundError, NotADirectoryError):
             return
         try:
-            _remove(holder, last)
+            with suppress(FileNotFoundError, IsADirectoryError):
+                os.unlink(last, dir_fd=holder)
         finally:
             os.close(holder)
 

@@ -12,6 +12,7 @@ from apps.accounts.models import User
 from apps.core.deadlines import Deadline
 from apps.rooms.models import Room
 from apps.rooms.services import invite
+from apps.sandbox import kernels
 from apps.sandbox.contents import contents, take_back
 from apps.sandbox.kernels import CellResult, home_of, run_cell, stop_kernel
 from apps.sandbox.leases import Lease, acquire, release, this_node
@@ -141,6 +142,19 @@ def test_a_kernel_of_a_node_that_is_gone_is_started_afresh_and_said(
     assert moved.value == "False"
     assert [note for note in moved.notes if "another machine" in note]
     assert Kernel.objects.get().node == this_node()
+
+
+def test_a_node_that_looks_at_a_call_has_answered_for_its_kernel(
+    cell: Any, member: User, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {"owner": member, "room_id": room.pk, "language": "python"}
+    cell("x = 1")
+    Kernel.objects.update(node="another")
+    assert home_of(**asked) == "another"
+    # The call came home and failed there before it reached its kernel.
+    monkeypatch.setattr(kernels, "this_node", lambda: "another")
+    assert home_of(**asked) == ""
+    assert Kernel.objects.get().asked_at is None
 
 
 def test_other_surroundings_mean_another_kernel(cell: Any) -> None:

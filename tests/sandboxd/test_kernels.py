@@ -11,8 +11,10 @@ import pytest
 
 from apps.sandbox.client import JobRefused, SandboxBusy
 from apps.sandbox.errors import KernelLost
+from apps.sandbox.living import Files
 from apps.sandbox.spec import Limits, WorkFile
 from apps.sandboxd.kernels import Terms
+from apps.sandboxd.workfiles import known_of
 from tests.sandboxd.daemon import Daemon
 from tests.sandboxd.living import Living, holding, python_spec
 
@@ -91,6 +93,20 @@ def test_one_cell_is_given_a_bounded_number_of_bytes(kernel: Living) -> None:
     code = "for n in range(100):\n    tools.call('find')"
     said = json.loads(kernel.cell(code, on_call=answering("x" * 900_000)).said)
     assert "larger than what one request may be given" in said["message"]
+
+
+def test_a_call_reaches_a_listener_that_was_behind_with_the_output(kernel: Living) -> None:
+    heard: list[str] = []
+
+    def slowly(stream: str, output: bytes) -> None:
+        if not heard:
+            time.sleep(1)
+        heard.append(stream)
+
+    code = "import sys\nsys.stdout.write('x' * 900_000)\nsys.stdout.flush()\ntools.call('find')"
+    began = time.monotonic()
+    assert kernel.value(code, on_call=answering("found"), on_output=slowly) == "'found'"
+    assert time.monotonic() - began < 10
 
 
 def test_what_a_thread_calls_between_two_cells_waits_for_the_next_one(kernel: Living) -> None:
@@ -249,6 +265,33 @@ def test_files_that_cannot_be_put_in_are_refused_and_the_kernel_lives_on(kernel:
     with pytest.raises(JobRefused, match="could not be put"):
         kernel.cell("1", files=holding(WorkFile("main.py", b"1")))
     assert kernel.value("1") == "1"
+
+
+def test_a_kernel_that_ends_while_it_is_given_its_files_is_lost(kernel: Living) -> None:
+    files = [WorkFile("main.py", b"1")]
+
+    def load(names: list[str]) -> list[WorkFile]:
+        kernel.close()
+        return files
+
+    with pytest.raises(KernelLost):
+        kernel.cell("1", files=Files(known_of(files), load))
+
+
+def test_a_kernel_that_is_given_its_files_makes_no_room_for_another(
+    another_daemon: Starter,
+) -> None:
+    daemon = another_daemon("--kernels-of-one", "1")
+    one = Living(daemon, "kernel-handed")
+    files = [WorkFile("main.py", b"1")]
+
+    def load(names: list[str]) -> list[WorkFile]:
+        with pytest.raises(SandboxBusy):
+            Living(daemon, "kernel-other")
+        return files
+
+    answered = one.cell("open('main.py').read()", files=Files(known_of(files), load))
+    assert json.loads(answered.said)["value"] == "'1'"
 
 
 def test_closing_returns_once_everything_is_dead(another_daemon: Starter) -> None:

@@ -1,16 +1,19 @@
 """The parts of the supervisor that need no sandbox to be proved."""
 
+import os
 import struct
 import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apps.sandboxd import cgroups
+from apps.sandboxd.driver import Driver
 from apps.sandboxd.jobs import (
     Output,
     Reason,
@@ -22,12 +25,16 @@ from apps.sandboxd.jobs import (
     encode_job,
     encode_result,
 )
+from apps.sandboxd.keeper import Keeper, KeeperRefuses
+from apps.sandboxd.kernels import Asker, Exchange, Kernel
 from apps.sandboxd.layout import Descriptors, Layout, Runtime, arguments
 from apps.sandboxd.limits import CEILINGS, BadLimit, Clamp, Limits, clamp, read_limits
+from apps.sandboxd.livefiles import LiveFiles
 from apps.sandboxd.probe import ProbeReport, ProbeStatus, decode_probe, encode_probe, explain, judge
 from apps.sandboxd.server import Slots
 from apps.sandboxd.supervise import Kept
 from apps.sandboxd.uids import NoFreeUid, UidPool, UidRange, read_uid_range
+from apps.sandboxd.workfiles import BadWorkFiles, WorkFile, known_of
 
 
 def test_a_job_survives_the_wire() -> None:
@@ -232,3 +239,37 @@ def test_nothing_of_the_frame_is_guessed() -> None:
     data = encode(Message("a", {"b": 1}, b"body"))
     assert data[:4] == b"KZ\x01\n"
     assert struct.unpack(">II", data[4:12]) == (len(data) - 16, 4)
+
+
+def test_a_request_that_its_kernel_never_began_is_lost_and_not_cancelled() -> None:
+    class Ended:
+        def submit(self, exchange: Exchange) -> None:
+            exchange.result = SandboxResult(Reason.CANCELLED)
+            exchange.kernel_ended = True
+            exchange.finished.set()
+
+    keeper = Keeper(cast(Driver, None), CEILINGS)
+    exchange = Exchange(asker=cast(Asker, None), line=b"{}\n", deadline=0.0)
+    with pytest.raises(KeeperRefuses) as refused:
+        keeper.carry_out(cast(Kernel, Ended()), exchange)
+    assert refused.value.code == "kernel_lost"
+
+
+def test_files_that_were_put_in_only_in_part_are_made_whole_by_the_next_cell(
+    tmp_path: Path,
+) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    files = LiveFiles(folder)
+    before = {name: WorkFile(name, b"before") for name in ("kept.txt", "other.txt")}
+    after = {name: WorkFile(name, b"after") for name in ("kept.txt", "stuck.txt")}
+    files.put(known_of([*before.values()]), [*before.values()])
+    (tmp_path / "stuck.txt" / "full").mkdir(parents=True)
+    with pytest.raises(BadWorkFiles):
+        files.put(known_of([*after.values()]), [*after.values()])
+    wanted = known_of([*before.values()])
+    files.put(wanted, [before[name] for name in files.needed(wanted)])
+    changes = files.take()
+    files.close()
+    os.close(folder)
+    assert (tmp_path / "kept.txt").read_bytes() == b"before"
+    assert (changes.changed, changes.removed) == ((), ())

@@ -15,7 +15,16 @@ MAX_DEPTH: Final = 200
 MAX_ELEMENTS: Final = 1_000_000
 _SVG: Final = "http://www.w3.org/2000/svg"
 _RUNS: Final = {"script", "foreignobject", "iframe", "object", "embed", "handler", "listener"}
+_HTML: Final = "http://www.w3.org/1999/xhtml "
 _INSIDE: Final = re.compile(r"(?:#|data:image/(?:png|jpeg|gif|webp)[;,])", re.IGNORECASE)
+# What styles fetch, in a sheet or in an attribute.
+_FETCHES: Final = re.compile(
+    r"url\(\s*+[\"']?+\s*+(?!#|data:image/(?:png|jpeg|gif|webp)[;,])"
+    r"|image-set\(|\bsrc\(|@import",
+    re.IGNORECASE,
+)
+_BASE: Final = "http://www.w3.org/XML/1998/namespace base"
+_OUTSIDE: Final = "A drawing may not load or link anything from outside."
 
 Attributes = dict[str, str]
 OnStart = Callable[[str, Attributes], None]
@@ -27,6 +36,7 @@ def read_xml(
     start: OnStart,
     end: Callable[[str], None] | None = None,
     text: Callable[[str], None] | None = None,
+    instruction: Callable[[str, str], None] | None = None,
     may_name_a_type: bool = False,
 ) -> None:
     """Read XML piece by piece; names come as `namespace local`. No entity is ever expanded."""
@@ -57,6 +67,7 @@ def read_xml(
     parser.StartElementHandler = starts
     parser.EndElementHandler = ends
     parser.CharacterDataHandler = text
+    parser.ProcessingInstructionHandler = instruction
     parser.EntityDeclHandler = declares
     parser.UnparsedEntityDeclHandler = declares
     parser.StartDoctypeDeclHandler = doctype
@@ -76,23 +87,49 @@ def local(name: str) -> str:
 
 def svg(content: bytes, drawing: Drawing) -> str:
     """Check a drawing: it runs nothing and loads nothing."""
-    root: list[str] = []
+    inside: list[str] = []
+    styles: list[str] = []
 
     def start(name: str, attributes: Attributes) -> None:
-        if not root:
-            root.append(name)
-            if name != f"{_SVG} svg":
-                raise Unfit("Its outermost element is no drawing.")
-        if local(name).lower() in _RUNS:
+        if not inside and name != f"{_SVG} svg":
+            raise Unfit("Its outermost element is no drawing.")
+        if "style" in inside:
+            raise Unfit("A style sheet of a drawing may not hold elements.")
+        inside.append(local(name).lower())
+        if name.startswith(_HTML) or inside[-1] in _RUNS:
             raise Unfit(f"A drawing may not hold <{local(name)}>.")
         for key, value in attributes.items():
             word = local(key).lower()
-            if word.startswith("on"):
+            # An animation sets another attribute to what is not looked at here.
+            set_later = local(value).rpartition(":")[2].strip().lower()
+            if word.startswith("on") or (word == "attributename" and set_later.startswith("on")):
                 raise Unfit("A drawing may not react to anything.")
             if word in ("href", "src") and not _INSIDE.match(value.strip()):
-                raise Unfit("A drawing may not load or link anything from outside.")
+                raise Unfit(_OUTSIDE)
+            if key == _BASE or (word == "attributename" and set_later in ("href", "src", "base")):
+                raise Unfit(_OUTSIDE)
+            # An escape could spell any word.
+            if _FETCHES.search(value) or ("\\" in value and "(" in value):
+                raise Unfit(_OUTSIDE)
 
-    read_xml(content, start=start, may_name_a_type=True)
+    def end(name: str) -> None:
+        if inside.pop() == "style":
+            sheet = "".join(styles)
+            styles.clear()
+            if _FETCHES.search(sheet) or "\\" in sheet:
+                raise Unfit(_OUTSIDE)
+
+    def text(said: str) -> None:
+        if "style" in inside:
+            styles.append(said)
+
+    def instruction(name: str, said: str) -> None:
+        if name == "xml-stylesheet":
+            raise Unfit(_OUTSIDE)
+
+    read_xml(
+        content, start=start, end=end, text=text, instruction=instruction, may_name_a_type=True
+    )
     drawing.summary = "A drawing."
     return "image/svg+xml"
 

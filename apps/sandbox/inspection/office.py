@@ -20,7 +20,12 @@ _SHEET: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.she
 _SLIDES: Final = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 _MAIN: Final = {_WORD: "document", _SHEET: "workbook", _SLIDES: "presentation"}
 _PROGRAMS: Final = ("macroenabled", "vbaproject", "oleobject", "activex", "vbadata")
+# Fields and links that start a program, or fetch something when the file is opened.
+_FIELDS: Final = re.compile(r"DDE(?:AUTO)?\s|INCLUDE(?:PICTURE|TEXT)\s", re.IGNORECASE)
+_LINKS: Final = {"ddelink", "olelink"}
 _STRINGS: Final = 200_000
+_PROGRAM: Final = "It holds a macro or another program."
+_OUTSIDE: Final = "It pulls something in from outside."
 
 
 @dataclass(slots=True)
@@ -103,7 +108,7 @@ def _opened(content: bytes, media: str) -> Package:
     read_xml(archive.read("[Content_Types].xml"), start=start)
     said = [*package.types.values(), *endings.values(), *archive.names]
     if any(word in one.lower() for one in said for word in _PROGRAMS):
-        raise Unfit("It holds a macro or another program.")
+        raise Unfit(_PROGRAM)
     for relation in package.relations("").values():
         if relation.kind == "officeDocument" and not relation.outside:
             package.main = relation.target
@@ -115,17 +120,46 @@ def _opened(content: bytes, media: str) -> Package:
 
 def _check_parts(package: Package) -> None:
     for name in sorted(package.archive.names):
-        if name.endswith(".rels"):
+        # Readers know a part whichever way its name is written.
+        if name.lower().endswith(".rels"):
             read_xml(package.archive.read(name), start=_reaches_nowhere)
-        elif name.endswith((".xml", ".vml")):
-            read_xml(package.archive.read(name), start=lambda element, given: None)
+        elif name.lower().endswith((".xml", ".vml")):
+            _check_fields(package.archive.read(name))
 
 
 def _reaches_nowhere(element: str, given: Attributes) -> None:
     # A link that a reader clicks is harmless; anything else outside is fetched when it is opened.
-    outside = given.get("TargetMode") == "External"
+    outside = given.get("TargetMode", "").lower() == "external"
     if outside and given.get("Type", "").rpartition("/")[2] != "hyperlink":
-        raise Unfit("It pulls something in from outside.")
+        raise Unfit(_OUTSIDE)
+    if any(word in given.get("Type", "").lower() for word in _PROGRAMS):
+        raise Unfit(_PROGRAM)
+
+
+def _check_fields(content: bytes) -> None:
+    """Refuse a part whose fields do something; one may be written in several pieces."""
+    said: list[str] = []
+    takes = False
+
+    def start(element: str, given: Attributes) -> None:
+        nonlocal takes
+        takes = local(element) == "instrText"
+        if local(element).lower() in _LINKS:
+            raise Unfit(_OUTSIDE)
+        if local(element) == "fldSimple":
+            said.extend([" ", *(v for k, v in given.items() if local(k) == "instr"), " "])
+
+    def end(element: str) -> None:
+        nonlocal takes
+        takes = False
+
+    def text(words: str) -> None:
+        if takes:
+            said.append(words)
+
+    read_xml(content, start=start, end=end, text=text)
+    if _FIELDS.search("".join(said) + " "):
+        raise Unfit(_OUTSIDE)
 
 
 def _draw_document(package: Package, drawing: Drawing) -> None:

@@ -20,7 +20,13 @@ _VERSION: Final = re.compile(rb"%PDF-[12]\.\d")
 _END: Final = re.compile(rb"startxref\s+(\d{1,10})\s+%%EOF\s*\Z")
 _STREAM: Final = re.compile(rb"<<(?P<about>.{0,4000}?)>>\s*stream\r?\n", re.DOTALL)
 _PAGE: Final = re.compile(rb"/Type\s*/Page(?![A-Za-z])")
-_ACTS: Final = re.compile(rb"/(?:JavaScript|JS|Launch|EmbeddedFile|RichMedia|XFA)(?![A-Za-z])")
+# Packed bytes do not spell a long word by chance; a short one counts where a value follows.
+_LONG: Final = rb"/(?:JavaScript|Launch|EmbeddedFile|RichMedia)(?![A-Za-z])"
+_ACTS: Final = re.compile(_LONG + rb"|/JS\s*[(<%\d]|/XFA\s*[\[(<%\d]")
+_ACTS_ANYWHERE: Final = re.compile(_LONG)
+_ESCAPED: Final = re.compile(rb"#([0-9A-Fa-f]{2})")
+_OBJECT: Final = re.compile(rb"\d\s+\d+\s+obj")
+_HOLDS_OBJECTS: Final = re.compile(rb"/(?:ObjStm|First)(?![A-Za-z])")
 _SHOWS: Final = re.compile(
     rb"\[(?P<many>(?:[^\[\]()\\]|\((?:\\.|[^\\()])*\))*)\]\s*TJ|"
     rb"\((?P<one>(?:\\.|[^\\()])*)\)\s*(?:Tj|')|(?P<line>T\*|\bET\b|\bT[dDm]\b)",
@@ -29,6 +35,8 @@ _SHOWS: Final = re.compile(
 _STRING: Final = re.compile(rb"\((?P<said>(?:\\.|[^\\()])*)\)", re.DOTALL)
 _ESCAPE: Final = re.compile(rb"\\([0-7]{1,3}|.)", re.DOTALL)
 _LETTERS: Final = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"", b"f": b""}
+
+_CARRIES_OUT: Final = "It would carry something out, or holds a file inside."
 
 
 def pdf(content: bytes, drawing: Drawing) -> str:
@@ -45,13 +53,16 @@ def pdf(content: bytes, drawing: Drawing) -> str:
         raise Unfit("Its table of objects is not where it says.")
     pages = 0
     lines: list[str] = []
-    for text in (content, *_unpacked(content)):
-        if _ACTS.search(text):
-            raise Unfit("It would carry something out, or holds a file inside.")
+    plain, streams = _parts(content)
+    if _ACTS_ANYWHERE.search(_named(content)):
+        raise Unfit(_CARRIES_OUT)
+    for text in (plain, *streams):
+        if _ACTS.search(_named(text)):
+            raise Unfit(_CARRIES_OUT)
         pages += len(_PAGE.findall(text))
     if not pages:
         raise Unfit("It has no pages.")
-    for text in _unpacked(content):
+    for text in streams:
         if len(lines) < MAX_LINES and b"BT" in text:
             lines += _words(text)
     drawing.summary = f"A PDF of {count(pages, 'page')}."
@@ -60,32 +71,54 @@ def pdf(content: bytes, drawing: Drawing) -> str:
     return "application/pdf"
 
 
-def _unpacked(content: bytes) -> list[bytes]:
-    """Return what the streams hold, pictures aside, as far as the bounds allow."""
+def _named(text: bytes) -> bytes:
+    """Return text with the letters of its names written out: any of them may be escaped."""
+    return _ESCAPED.sub(lambda one: bytes([int(one[1], 16)]), text)
+
+
+def _parts(content: bytes) -> tuple[bytes, list[bytes]]:
+    """Return what stands outside of packed streams, and what the streams hold, pictures aside, as
+    far as the bounds allow.
+    """
+    outside: list[bytes] = []
     found: list[bytes] = []
-    left = MAX_UNPACKED
+    left, behind = MAX_UNPACKED, 0
     for place, match in enumerate(_STREAM.finditer(content)):
         if place >= MAX_STREAMS:
             raise Unfit(f"It has more than {MAX_STREAMS:,} streams.")
-        about = match["about"]
+        # What stands in front of its own object is said of another one, and excuses nothing.
+        about = _OBJECT.split(_named(match["about"]))[-1]
         end = content.find(b"endstream", match.end())
         if end < 0:
             raise Unfit("A stream of it is cut off.")
-        if b"/FlateDecode" not in about or b"/Image" in about or b"/FontFile" in about:
-            continue
         packed = content[match.end() : end]
-        try:
-            if b"/ASCII85Decode" in about:
-                packed = base64.a85decode(packed.strip().removesuffix(b"~>"))
-            opened = zlib.decompressobj()
-            text = opened.decompress(packed, left)
-        except (ValueError, zlib.error):
-            continue
-        left -= len(text)
-        if left <= 0 or opened.unconsumed_tail:
-            raise Unfit(f"It unpacks to more than {MAX_UNPACKED:,} bytes.")
-        found.append(text)
-    return found
+        if b"/Filter" in about and match.end() >= behind and not _OBJECT.search(packed):
+            outside.append(content[behind : match.end()])
+            behind = end
+        skipped = b"/Image" in about or b"/FontFile" in about
+        text = None if skipped else _unpacked(_named(match["about"]), packed, left)
+        if text is not None:
+            left -= len(text)
+            found.append(text)
+        elif b"/Filter" in about and _HOLDS_OBJECTS.search(about):
+            raise Unfit("Its objects are packed in a way that cannot be looked into.")
+    return b"".join([*outside, content[behind:]]), found
+
+
+def _unpacked(about: bytes, packed: bytes, left: int) -> bytes | None:
+    """Return what a stream holds, or None where it is packed otherwise."""
+    if b"/FlateDecode" not in about:
+        return None
+    try:
+        if b"/ASCII85Decode" in about:
+            packed = base64.a85decode(packed.strip().removesuffix(b"~>"))
+        opened = zlib.decompressobj()
+        text = opened.decompress(packed, left)
+    except (ValueError, zlib.error):
+        return None
+    if len(text) >= left or opened.unconsumed_tail:
+        raise Unfit(f"It unpacks to more than {MAX_UNPACKED:,} bytes.")
+    return text
 
 
 def _words(text: bytes) -> list[str]:

@@ -180,6 +180,26 @@ def test_a_document_holds_no_program_and_pulls_nothing_in() -> None:
         "a.docx", document(**{place: outside.format(kind="attachedTemplate")})
     )
     assert not unfit("a.docx", document(**{place: outside.format(kind="hyperlink")}))
+    shouted = {place.upper(): outside.format(kind="attachedTemplate")}
+    assert "outside" in unfit("a.docx", document(**shouted))
+    inside = outside.replace(' TargetMode="External"', "").format(kind="oleObject")
+    assert "program" in unfit("a.docx", document(**{place: inside}))
+
+
+@pytest.mark.parametrize(
+    ("inside", "fits"),
+    [
+        ('<w:fldSimple w:instr=" DDEAUTO cmd x"/>', False),
+        ("<w:r><w:instrText>DDE</w:instrText></w:r><w:instrText>AUTO c</w:instrText>", False),
+        ('<w:instrText>IncludePicture "http://x.example/"</w:instrText>', False),
+        ("<w:ddeLink/>", False),
+        ("<w:instrText>PAGE</w:instrText><w:r><w:t>DDE is a word</w:t></w:r>", True),
+        ('<w:fldSimple w:instr="TOC \\o 1-3"/>', True),
+    ],
+)
+def test_fields_of_a_document_start_and_fetch_nothing(inside: str, fits: bool) -> None:
+    part = f'<w:d xmlns:w="{WORD}">{inside}</w:d>'
+    assert (not unfit("a.docx", document(**{"word/header1.xml": part}))) is fits
 
 
 @pytest.mark.parametrize(
@@ -191,10 +211,35 @@ def test_a_document_holds_no_program_and_pulls_nothing_in() -> None:
         b'<image x:href="http://x.example/p.png"/>',
         b'<use href="file:///etc/passwd"/>',
         b'<a x:href="javascript:x"/>',
+        b'<?xml-stylesheet href="http://x.example/a.css"?>',
+        b"<style>@import 'http://x.example/a.css';</style>",
+        b"<style>@font-face { src: url(http://x.example/f) }</style>",
+        b"<style><![CDATA[* { fill: u\\72l(http://x.example/) }]]></style>",
+        b"<style>* { fill: ur<a>x</a>l(http://x.example/) }</style>",
+        b"<rect style=\"fill: url( 'http://x.example/')\"/>",
+        b'<rect fill="u\\72l(http://x.example/#a)"/>',
+        b'<a><set attributeName="href" to="javascript:x"/></a>',
+        b'<a><animate attributeName="x:href" values="javascript:x"/></a>',
+        b'<rect><set attributeName="onclick" to="x"/></rect>',
+        b'<g xml:base="http://x.example/"><use href="#a"/></g>',
+        b'<p xmlns="http://www.w3.org/1999/xhtml"/>',
     ],
 )
 def test_a_drawing_runs_nothing_and_loads_nothing(inside: bytes) -> None:
     assert "may not" in unfit("a.svg", SVG % inside)
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        b"<style>* { stroke-linejoin: round; fill: url(#a) }</style>",
+        b'<g clip-path="url(#a)" style="fill: url( \'#b\')" aria-label="C:\\x"/>',
+        b'<rect><animate attributeName="x" to="3"/></rect><?xpacket begin="x"?>',
+        b'<image x:href="data:image/png;base64,AAAA"/>',
+    ],
+)
+def test_a_drawing_may_refer_to_itself(inside: bytes) -> None:
+    assert not unfit("a.svg", SVG % inside)
 
 
 @pytest.mark.parametrize("action", [b"/JavaScript", b"/JS", b"/Launch", b"/EmbeddedFile"])
@@ -203,6 +248,23 @@ def test_a_pdf_carries_nothing_out(action: bytes) -> None:
     hidden = zlib.compress(b"<<" + action + b" (x)>>")
     stream = b"2 0 obj<</Filter /FlateDecode>>stream\n" + hidden + b"\nendstream endobj\n"
     assert "carry something out" in unfit("a.pdf", pdf(more=stream))
+    escaped = b"/#%02X" % action[1] + action[2:]
+    assert "carry something out" in unfit("a.pdf", pdf(b" " + escaped + b" (x)"))
+    # A reader finds an object wherever the table says, also where a stream seems to lie.
+    inside = b"3 0 obj<<" + action + b" (x)>>endobj"
+    stream = b"2 0 obj<</Filter /DCTDecode>>stream\n" + inside + b"\nendstream endobj\n"
+    assert "carry something out" in unfit("a.pdf", pdf(more=stream))
+
+
+def test_objects_of_a_pdf_are_packed_so_that_they_can_be_looked_into() -> None:
+    about = b"2 0 obj<</Type /ObjStm /N 1 /First 4 /Filter %s>>stream\nx\nendstream endobj\n"
+    for packed in (b"/LZWDecode", b"/FlateDecode /Image 1", b"/FlateDecode"):
+        assert "looked into" in unfit("a.pdf", pdf(more=about % packed))
+
+
+def test_the_bytes_of_a_picture_in_a_pdf_may_spell_a_short_word() -> None:
+    picture = b"2 0 obj<</Subtype /Image /Filter [/ASCII85Decode /FlateDecode]>>stream\n"
+    assert not unfit("a.pdf", pdf(more=picture + b"9jq/JS(o/XFA^\nendstream endobj\n"))
 
 
 @pytest.mark.parametrize("kind", ["png", "pdf", "svg", "txt"])
