@@ -9,6 +9,7 @@ import logging
 import os
 import platform
 import resource
+import signal
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ from apps.sandboxd.limits import CEILINGS, NAMES, BadLimit, Limits, read_limits
 from apps.sandboxd.server import Server, Service
 from apps.sandboxd.uids import UidRange, read_uid_range
 
+# Python ignores these itself, and puts them back for the programs that it starts.
+_PYTHONS_OWN = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -79,8 +82,12 @@ def _ceilings(given: Sequence[str]) -> Limits:
 
 
 def _start_clean() -> None:
-    """Keep nothing that our parent left open, and be the parent of every orphaned sandbox."""
+    """Keep nothing that our parent left open or ignored, and adopt every orphaned sandbox."""
     os.closerange(RESULT_FD, 4096)
+    # What is ignored here would be ignored inside as well; a shell's background jobs begin so.
+    for number in signal.valid_signals():
+        if signal.getsignal(number) is signal.SIG_IGN and number not in _PYTHONS_OWN:
+            signal.signal(number, signal.SIG_DFL)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if sys.platform == "linux":

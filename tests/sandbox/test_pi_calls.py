@@ -103,7 +103,7 @@ def test_a_thrown_error_and_a_stated_one_are_failures(daemon: Daemon) -> None:
     stated = call(
         daemon, "return { content: [{ type: 'text', text: 'not today' }], isError: true };"
     )
-    assert (stated.kind, stated.message) == (ReplyKind.RAISED, "no")
+    assert (stated.kind, stated.message) == (ReplyKind.RAISED, "not today")
 
 
 def test_arguments_are_prepared_then_checked(daemon: Daemon) -> None:

@@ -132,7 +132,7 @@ def test_a_sound_package_is_ready(write: Write, capsys: pytest.CaptureFixture[st
         (manifest(tools=[]), {}, "minItems"),
         (manifest("weather", "1.0.0", definition(input={"type": "objekt"})), {}, "meta_schema"),
         (
-            manifest("weather", "1.0.0", definition(network={"kind": "unrestricted"})),
+            manifest("weather", "1.0.0", definition(transport="native")),
             {},
             "unsupported",
         ),
