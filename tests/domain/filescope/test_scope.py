@@ -1,6 +1,8 @@
 """A scope's paths are logical: they lead into an artifact and its children, and nowhere else."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from apps.domain.filescope.paths import NotThere, ScopeError, check_logical
 from apps.domain.filescope.reading import (
     MAX_PAGE_BYTES,
     MAX_RESULT_BYTES,
+    _headings,
     graph_of,
     list_entries,
     read_lines,
@@ -313,6 +316,31 @@ def test_a_section_ends_where_the_next_one_of_its_rank_begins() -> None:
 def test_a_section_that_is_not_there_is_said_to_be_missing(heading: str) -> None:
     with pytest.raises(NotThere):
         read_section(one_file(DOCUMENT), "a.txt", heading)
+
+
+def test_a_heading_of_blanks_is_read_in_time_that_grows_with_its_length() -> None:
+    # In a process of its own: a pattern that goes back and forth could not be interrupted here.
+    code = (
+        "from apps.domain.filescope.reading import _headings;"
+        "print(list(_headings(['#' + ' ' * 200_000 + 'b' + ' #' * 50_000 + 'c'])) != [])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20, check=True)
+    assert told.stdout == b"True\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        ("# A #", "A"),
+        ("#\tA\t##  ", "A"),
+        ("# A#", "A#"),
+        ("#", ""),
+        ("# #", "#"),
+        ("# A\r\n", "A"),
+    ],
+)
+def test_a_heading_is_told_without_the_signs_that_close_it(line: str, title: str) -> None:
+    assert list(_headings([line])) == [(0, 1, title)]
 
 
 def test_a_heading_that_stands_twice_names_no_section() -> None:
