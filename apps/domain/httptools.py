@@ -293,17 +293,16 @@ def prepare(tool: HttpTool, arguments: Mapping[str, Any]) -> Request:
     target = "/".join(_segment(part, arguments) for part in tool.path.split("/"))
     if query := "&".join(_pairs(tool.query, arguments)):
         target += f"?{query}"
-    if len(target) > MAX_URL:
-        raise BadRequest(f"The address becomes longer than {MAX_URL} characters.")
+    _check_length(target)
     headers = dict(tool.headers)
     body = _body(tool, arguments, headers)
-    if len(body) > MAX_BODY:
-        raise BadRequest(f"The body becomes larger than {MAX_BODY:,} bytes.")
+    _check_size(body)
     return Request(tool.method, target, tuple(headers.items()), body)
 
 
 def _segment(part: str, arguments: Mapping[str, Any]) -> str:
     filled = _PARAMETER.sub(lambda found: _in_path(found[1], arguments), part)
+    _check_length(filled)
     if filled != part and (_climbs(filled) or not filled):
         raise BadRequest(f"{_names(part)} would lead to another place than it stands for.")
     return filled
@@ -311,10 +310,18 @@ def _segment(part: str, arguments: Mapping[str, Any]) -> str:
 
 def _in_path(name: str, arguments: Mapping[str, Any]) -> str:
     value = _scalar(name, arguments.get(name))
+    # Before its layers are taken off, which takes time that grows with the square of its length.
+    _check_length(value)
+    bare = _bare(value)
     # Some servers decode twice; what would then be a separator is refused, not only encoded.
-    if not value or any(sign in _bare(value) for sign in "/\\\x00"):
+    if not value or any(sign in bare for sign in "/\\\x00"):
         raise BadRequest(f"{name} is empty, or holds a sign that separates parts of an address.")
     return quote(value, safe="")
+
+
+def _check_length(text: str) -> None:
+    if len(text) > MAX_URL:
+        raise BadRequest(f"The address becomes longer than {MAX_URL} characters.")
 
 
 def _climbs(segment: str) -> bool:
@@ -337,7 +344,9 @@ def _pairs(query: str, arguments: Mapping[str, Any]) -> Iterator[str]:
             yield pair
         elif (given := arguments.get(found[1])) is not None:
             # What is optional and absent leaves its pair out.
-            yield f"{name}={quote(_scalar(found[1], given), safe='')}"
+            text = _scalar(found[1], given)
+            _check_length(text)
+            yield f"{name}={quote(text, safe='')}"
 
 
 def _body(tool: HttpTool, arguments: Mapping[str, Any], headers: dict[str, str]) -> bytes:
@@ -352,10 +361,24 @@ def _body(tool: HttpTool, arguments: Mapping[str, Any], headers: dict[str, str])
                 headers["Content-Type"] = "text/plain; charset=utf-8"
             kind = declared.partition(";")[0].strip().lower()
             within_json = kind == _JSON or kind.endswith("+json")
-            return _PARAMETER.sub(
-                lambda found: _in_text(found[1], arguments, within_json), tool.body_template
-            ).encode()
+            return _filled(tool.body_template, arguments, within_json)
     return b""
+
+
+def _filled(template: str, arguments: Mapping[str, Any], within_json: bool) -> bytes:
+    """Fill a body, and give it up before it is larger than one may be: a value may stand often."""
+    body, end = bytearray(), 0
+    for found in _PARAMETER.finditer(template):
+        body += template[end : found.start()].encode()
+        body += _in_text(found[1], arguments, within_json).encode()
+        end = found.end()
+        _check_size(body)
+    return bytes(body) + template[end:].encode()
+
+
+def _check_size(body: bytes | bytearray) -> None:
+    if len(body) > MAX_BODY:
+        raise BadRequest(f"The body becomes larger than {MAX_BODY:,} bytes.")
 
 
 def _in_text(name: str, arguments: Mapping[str, Any], within_json: bool) -> str:
