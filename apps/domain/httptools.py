@@ -185,7 +185,8 @@ def _address_problems(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]
         yield field, "A port lies between 1 and 65535."
         return
     path, query = url["path"] or "/", url["query"] or ""
-    if not _PLAIN_PATH.match(_PARAMETER.sub("", path.replace("/", ""))) or any(
+    # A sign stands for each parameter, so that none completes a %xx of the text around it.
+    if not all(_PLAIN_PATH.match(_PARAMETER.sub("~", part)) for part in path.split("/")) or any(
         _climbs(part) for part in path.split("/")
     ):
         yield field, "Its path holds a character that has to be written as %xx, or dots alone."
@@ -205,7 +206,7 @@ def _is_query(query: str) -> bool:
         name, _, value = pair.partition("=")
         if not name or not _PLAIN_QUERY.match(name):
             return False
-        if not _PARAMETER.fullmatch(value) and not _PLAIN_QUERY.match(value.replace("=", "")):
+        if not _PARAMETER.fullmatch(value) and not _PLAIN_QUERY.match(value.replace("=", "~")):
             return False
     return True
 

@@ -255,6 +255,16 @@ def test_what_contradicts_itself_is_refused(changes: dict, more: dict) -> None:
     assert problems_of(declared(changes, **more))
 
 
+@pytest.mark.parametrize(
+    "path", ["%2{book}F/{note}", "%{book}2f/{note}", "{note}/%{book}2F", "%/2f/{book}/{note}"]
+)
+def test_no_parameter_completes_a_sign_of_the_address(path: str) -> None:
+    address = f"https://api.example.org/{path}"
+    assert [field for field, _ in problems_of(declared({"urlTemplate": address}))] == [
+        "spec.urlTemplate"
+    ]
+
+
 @pytest.mark.parametrize("value", ["%" + "25" * 400_000, "%2525" * 200_000, "x" * 1_000_000])
 def test_a_long_value_is_refused_before_it_is_looked_into(value: str) -> None:
     begun = time.process_time()
