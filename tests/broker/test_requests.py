@@ -354,6 +354,31 @@ def test_a_call_that_nobody_waits_for_ends(upstream: Start) -> None:
 # --- exact ends
 
 
+def test_a_call_that_nobody_waits_for_ends_before_the_other_side_has_shown_itself(
+    upstream: Start,
+) -> None:
+    over, calls = threading.Event(), threading.Event()
+    # It takes the connection and never says a word, so that no handshake comes about.
+    server = upstream(lambda _: over.wait(20), plain=True)
+    threading.Timer(0.8, calls.set).start()
+    begun = time.monotonic()
+    said = failure(ask(server.port, "POST", cancelled=calls.is_set))
+    over.set()
+    assert (said.reason, time.monotonic() - begun < 5) == (Reason.CANCELLED, True)
+    assert said.message.endswith("Nothing was sent.")
+
+
+def test_time_that_ends_before_the_other_side_has_shown_itself_is_a_timeout(
+    upstream: Start,
+) -> None:
+    over = threading.Event()
+    server = upstream(lambda _: over.wait(20), plain=True)
+    said = failure(ask(server.port, "POST", seconds=0.8))
+    over.set()
+    assert said.reason is Reason.TIMEOUT
+    assert said.message.endswith("Nothing was sent.")
+
+
 def test_a_read_that_is_broken_off_failed_and_may_be_tried_again(upstream: Start) -> None:
     found = failure(ask(upstream(read_head).port))
     assert (found.reason, found.retryable) == (Reason.DEPENDENCY_UNAVAILABLE, True)
