@@ -51,14 +51,28 @@ def _forms(value: str) -> Iterable[str]:
     yield quote(value, safe="").lower()
     yield quote(value)
     yield quote_plus(value)
-    yield json.dumps(value)[1:-1]
+    for written in (quoted := json.dumps(value)[1:-1]), quoted.replace("/", "\\/"):
+        # What encoders that mind a page around their JSON escape beside: none, a little, a lot.
+        for signs in "", "<>&", "<>&'", "<>&'+`":
+            yield _escaped(written, signs, "\\u{:04x}")
+            yield _escaped(written, signs, "\\u{:04X}")
     yield html.escape(value)
+    # A quote and an apostrophe have several names on a page, and some write a plus by its number.
+    for quotes in "&#34;", "&#x22;", "&quot;":
+        for apostrophe in "&#39;", "&#039;", "&#x27;", "&apos;", "'":
+            page = html.escape(value, quote=False).replace('"', quotes).replace("'", apostrophe)
+            yield page
+            yield page.replace("+", "&#43;")
     yield raw.hex()
     yield raw.hex().upper()
     yield value[::-1]
     for whole in _base64_forms(raw):
         yield whole
         yield whole.translate(_URL_SAFE)
+
+
+def _escaped(text: str, signs: str, form: str) -> str:
+    return text.translate({ord(sign): form.format(ord(sign)) for sign in signs})
 
 
 _URL_SAFE = str.maketrans("+/", "-_")

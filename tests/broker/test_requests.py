@@ -241,6 +241,36 @@ def test_a_redirect_is_an_answer_and_is_not_followed(upstream: Start, resolver: 
     assert elsewhere.reached == 0
 
 
+@pytest.mark.parametrize("wrap", ['{"heard": "%s"}', "Heard %s, twice", '{"heard": "%s"} {}'])
+@pytest.mark.parametrize(
+    "written",
+    [
+        SECRET.replace("/", "\\/"),
+        SECRET.replace("/", "\\/").replace("&", "\\u0026"),
+        SECRET.replace("&", "\\u0026").replace("+", "\\u002B"),
+        SECRET.replace("&", "&amp;").replace("+", "&#43;"),
+    ],
+)
+def test_a_proof_that_an_error_writes_with_escapes_is_hidden(
+    upstream: Start, written: str, wrap: str
+) -> None:
+    body = (wrap % written).encode()
+    head = b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n" % len(body)
+    found = failure(ask(upstream(answers(head + body)).port))
+    assert found.details is not None
+    assert written not in found.details["answer"]
+    assert "[hidden]" in found.details["answer"]
+
+
+def test_a_proof_in_json_is_hidden_however_its_signs_are_written(upstream: Start) -> None:
+    body = b'{"heard": "%s"}' % "".join(f"\\u{ord(one):04x}" for one in SECRET).encode()
+    for status in b"200 OK", b"500 No":
+        head = b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
+        done = ask(upstream(answers(head + body)).port, parseJson=False)
+        assert "[hidden]" in repr(done)
+        assert "0073" not in repr(done)
+
+
 @pytest.mark.parametrize("parse", [True, False])
 def test_a_proof_that_is_sent_back_is_hidden(upstream: Start, parse: bool) -> None:
     import base64
