@@ -82,7 +82,7 @@ class Egress:
         door.start()
 
     def crossings(self) -> tuple[Crossing, ...]:
-        """Return what was tried so far, allowed or not, the first ones of very many."""
+        """Return what was tried so far; of very many, what was reached and the first others."""
         with self._lock:
             return tuple(self._crossings)
 
@@ -135,12 +135,16 @@ class Egress:
             # One of the threads is the door's own.
             full = len(self._threads) > MAX_CONNECTIONS or self.closed
             if not full:
-                self._threads.add(thread)
+                # Started before anybody can wait for its end; one that cannot be is none.
+                try:
+                    thread.start()
+                    self._threads.add(thread)
+                except RuntimeError as problem:
+                    _log.warning("A connection of a sandbox found no thread: %s", problem)
+                    full = True
         if full:
             inside.close()
             self._note(Crossing("", 0, "", "too_many_connections"))
-            return
-        thread.start()
 
     def _look_up(self) -> None:
         try:
@@ -182,11 +186,15 @@ class Egress:
             if proxied:
                 _refuse(inside, denied)
             return
-        with outside:
-            if proxied:
-                inside.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            verdict, received, sent = Relay(self, inside, outside, rest).run()
-        self._note(Crossing(name, port, address, verdict, received, sent))
+        # Told however it ends: who hangs up at once has reached the other side all the same.
+        verdict, received, sent = "allowed", 0, 0
+        try:
+            with outside:
+                if proxied:
+                    inside.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                verdict, received, sent = Relay(self, inside, outside, rest).run()
+        finally:
+            self._note(Crossing(name, port, address, verdict, received, sent))
 
     def _meant(self, inside: socket.socket) -> tuple[str, int]:
         address, port = inside.getsockname()[:2]
@@ -209,8 +217,13 @@ class Egress:
 
     def _note(self, crossing: Crossing) -> None:
         with self._lock:
-            if len(self._crossings) < MAX_CROSSINGS:
-                self._crossings.append(crossing)
+            if len(self._crossings) >= MAX_CROSSINGS:
+                # What was reached is told before what was refused, however much that was.
+                refused = [one for one in self._crossings if not one.address]
+                if not crossing.address or not refused:
+                    return
+                self._crossings.remove(refused[-1])
+            self._crossings.append(crossing)
 
 
 def _head(inside: socket.socket, egress: Egress) -> tuple[bytes, bytes]:

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from apps.domain.egress import Crossing
 from apps.domain.manifests import parse_manifest
 from apps.domain.tooling import ToolOk
 from apps.packages.models import PackageVersion
 from apps.sandbox.runner import ReplyKind
 from apps.tools.declared import network_allowed
-from apps.tools.packaged import _result, as_tool, call_packaged
+from apps.tools.packaged import MAX_TOLD, _crossed, _result, as_tool, call_packaged
 from tests.factories import packages as made
 from tests.sandboxd.daemon import make_home
 from tests.sandboxd.outside import NamedDaemon, Names, Upstream, say
@@ -142,3 +143,12 @@ def admit() -> Callable[[dict[str, Any]], PackageVersion]:
         )
 
     return publish
+
+
+def test_what_a_call_reached_is_written_down_before_what_it_was_refused() -> None:
+    refused = [Crossing(f"h{n}.example", 0, "", "host_not_listed") for n in range(2 * MAX_TOLD)]
+    little = Crossing("a.example", 443, "203.0.114.1", "allowed", 1, 10)
+    much = Crossing("b.example", 443, "203.0.114.2", "allowed", 1, 9_000)
+    told = _crossed([*refused, little, much])
+    assert [one["host"] for one in told["tried"][:3]] == ["b.example", "a.example", "h0.example"]
+    assert told["more"] == 2 * MAX_TOLD + 2 - MAX_TOLD
