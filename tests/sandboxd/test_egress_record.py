@@ -8,13 +8,25 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from apps.domain.egress import Crossing, allowlist, read_blocks
+from apps.domain.egress import Crossing, Denied, allowlist, read_blocks
 from apps.sandboxd.egress import Egress
 from apps.sandboxd.egress_route import Resolver, Routes
 from apps.sandboxd.jobs import MAX_CROSSINGS
 
 HOST = "api.kaizen.example"
 RESET = struct.pack("ii", 1, 0)
+
+
+class Patient:
+    """Somebody who waits."""
+
+    def left(self) -> float:
+        """Return enough time."""
+        return 10.0
+
+    def gone(self) -> bool:
+        """Stay."""
+        return False
 
 
 @pytest.fixture
@@ -100,3 +112,16 @@ def test_a_connection_that_finds_no_thread_is_refused_and_the_call_ends_well(
     assert [one.verdict for one in egress.crossings()] == ["too_many_connections"]
     egress.close()
     assert egress.proxy.fileno() == -1
+
+
+def test_a_lookup_that_finds_no_thread_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", none_left)
+    resolver = Resolver(lambda _: ["203.0.114.1"])
+    for _ in range(200):
+        with pytest.raises(Denied, match="Too many names"):
+            resolver.addresses(HOST, Patient())
+    monkeypatch.undo()
+    assert resolver.addresses(HOST, Patient()) == ["203.0.114.1"]
