@@ -453,3 +453,23 @@ def test_a_search_ends_at_its_bounds_and_says_so() -> None:
 
 def test_kinds_are_four() -> None:
     assert {one.value for one in EntryKind} == {"file", "directory", "symlink", "other"}
+
+
+def test_a_search_ends_when_nobody_waits_for_it_any_more() -> None:
+    asked = iter([False, False, True])
+    files = one_file(b"".join(b"line %d\n" % n for n in range(40_000)))
+    with pytest.raises(ScopeError, match="took too long"):
+        grep_files(files, "nothing", gone=lambda: next(asked))
+
+
+def test_lines_are_counted_over_all_slices_of_a_file() -> None:
+    lines = [b"x" * (n % 700) + b" needle"[: 7 * (n % 5 == 0)] for n in range(3_000)]
+    found = grep_files(one_file(b"\n".join(lines)), "needle$")
+    assert [one["line"] for one in found["matches"]] == list(range(1, 3_001, 5))
+    assert not found["truncated"]
+
+
+def test_a_line_that_no_result_has_room_for_is_passed_over_and_that_is_said() -> None:
+    found = grep_files(one_file(b"x" * MAX_RESULT_BYTES + b"x\nx\n"), "x")
+    assert [one["line"] for one in found["matches"]] == [2]
+    assert found["truncated"]
