@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote, quote_plus, unquote
 
 from apps.domain.canonical import canonical_json
 from apps.domain.egress import BadNetwork, Denied, HostRule, canonical_host, network_of
@@ -44,6 +44,7 @@ _OURS: Final = frozenset(
 )  # fmt: skip
 _CREDENTIALS: Final = frozenset({"authorization", "cookie"})
 _JSON: Final = "application/json"
+_FORM: Final = "application/x-www-form-urlencoded"
 _READS: Final = frozenset({"GET"})
 
 
@@ -361,17 +362,16 @@ def _body(tool: HttpTool, arguments: Mapping[str, Any], headers: dict[str, str])
             if not declared:
                 headers["Content-Type"] = "text/plain; charset=utf-8"
             kind = declared.partition(";")[0].strip().lower()
-            within_json = kind == _JSON or kind.endswith("+json")
-            return _filled(tool.body_template, arguments, within_json)
+            return _filled(tool.body_template, arguments, kind)
     return b""
 
 
-def _filled(template: str, arguments: Mapping[str, Any], within_json: bool) -> bytes:
+def _filled(template: str, arguments: Mapping[str, Any], kind: str) -> bytes:
     """Fill a body, and give it up before it is larger than one may be: a value may stand often."""
     body, end = bytearray(), 0
     for found in _PARAMETER.finditer(template):
         body += template[end : found.start()].encode()
-        body += _in_text(found[1], arguments, within_json).encode()
+        body += _in_text(found[1], arguments, kind).encode()
         end = found.end()
         _check_size(body)
     return bytes(body) + template[end:].encode()
@@ -382,9 +382,12 @@ def _check_size(body: bytes | bytearray) -> None:
         raise BadRequest(f"The body becomes larger than {MAX_BODY:,} bytes.")
 
 
-def _in_text(name: str, arguments: Mapping[str, Any], within_json: bool) -> str:
+def _in_text(name: str, arguments: Mapping[str, Any], kind: str) -> str:
+    """Return a value as it stands in a template: in JSON and in a form it stays one value."""
     value = _scalar(name, arguments.get(name))
-    return json.dumps(value, ensure_ascii=False)[1:-1] if within_json else value
+    if kind == _JSON or kind.endswith("+json"):
+        return json.dumps(value, ensure_ascii=False)[1:-1]
+    return quote_plus(value, safe="") if kind == _FORM else value
 
 
 def _scalar(name: str, value: Any) -> str:

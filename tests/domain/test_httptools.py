@@ -4,7 +4,7 @@ import copy
 import time
 import tracemalloc
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 from hypothesis import given
@@ -272,6 +272,16 @@ def test_a_long_value_is_refused_before_it_is_looked_into(value: str) -> None:
         with pytest.raises(BadRequest, match="longer"):
             prepare(http_tool(DEFINITION), {"book": "a", "note": 1, field: value})
     assert time.process_time() - begun < 1
+
+
+def test_a_value_in_a_form_adds_no_field_to_it() -> None:
+    body = {"kind": "text", "template": "title={book}&n={note}"}
+    kind = "Application/X-WWW-Form-Urlencoded; charset=utf-8"
+    headers = [{"name": "Content-Type", "value": kind}]
+    made = prepare(
+        tool(**POST, requestBody=body, headers=headers), {"book": "a b&n=9&role=é+%", "note": 1}
+    )
+    assert parse_qsl(made.body.decode()) == [("title", "a b&n=9&role=é+%"), ("n", "1")]
 
 
 def test_a_value_that_stands_often_is_not_multiplied_beyond_the_bound() -> None:
