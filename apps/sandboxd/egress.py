@@ -71,6 +71,7 @@ class Egress:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _crossings: list[Crossing] = field(default_factory=list)
     _threads: set[threading.Thread] = field(default_factory=set)
+    _open: dict[threading.Thread, Crossing | None] = field(default_factory=dict)
     _bytes: int = 0
     _stop: tuple[int, int] = (-1, -1)
 
@@ -85,6 +86,18 @@ class Egress:
         """Return what was tried so far; of very many, what was reached and the first others."""
         with self._lock:
             return tuple(self._crossings)
+
+    def take(self) -> tuple[Crossing, ...]:
+        """Return what was tried since this was last asked, and connections that are still open.
+
+        A connection that stays open is told once as such, and again with its bytes when it ends.
+        """
+        with self._lock:
+            found, self._crossings = self._crossings, []
+            found += [one for one in self._open.values() if one is not None]
+            self._open = dict.fromkeys(self._open)
+        found.sort(key=lambda one: not one.address)
+        return tuple(found[:MAX_CROSSINGS])
 
     def close(self) -> None:
         """End every connection and let go of the sandbox's network."""
@@ -188,12 +201,16 @@ class Egress:
             return
         # Told however it ends: who hangs up at once has reached the other side all the same.
         verdict, received, sent = "allowed", 0, 0
+        with self._lock:
+            self._open[threading.current_thread()] = Crossing(name, port, address, verdict)
         try:
             with outside:
                 if proxied:
                     inside.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 verdict, received, sent = Relay(self, inside, outside, rest).run()
         finally:
+            with self._lock:
+                del self._open[threading.current_thread()]
             self._note(Crossing(name, port, address, verdict, received, sent))
 
     def _meant(self, inside: socket.socket) -> tuple[str, int]:

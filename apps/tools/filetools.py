@@ -70,6 +70,7 @@ def _help(entry: FileEntry, bench: Bench) -> ToolReply:
         exit_code=result.exit_code,
         stats=result.stats,
         clamped=result.clamped,
+        crossings=result.crossings,
     )
     if result.reason in CUT_SHORT:
         kind, sentence = CUT_SHORT[result.reason]

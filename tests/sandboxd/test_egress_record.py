@@ -125,3 +125,25 @@ def test_a_lookup_that_finds_no_thread_takes_no_room(monkeypatch: pytest.MonkeyP
             resolver.addresses(HOST, Patient())
     monkeypatch.undo()
     assert resolver.addresses(HOST, Patient()) == ["203.0.114.1"]
+
+
+def test_what_is_taken_is_told_once_and_what_is_open_as_well(
+    egress: Egress, reset: threading.Event, outside: socket.socket
+) -> None:
+    port = outside.getsockname()[1]
+    reset.set()
+    egress._note(Crossing("other.example", 0, "", "host_not_listed"))
+    with socket.create_connection(egress.proxy.getsockname()) as program:
+        program.sendall(f"CONNECT {HOST}:{port} HTTP/1.1\r\n\r\n".encode())
+        assert program.recv(100).startswith(b"HTTP/1.1 200")
+        assert [(one.host, one.verdict) for one in egress.take()] == [
+            (HOST, "allowed"),
+            ("other.example", "host_not_listed"),
+        ]
+        assert egress.take() == ()
+        program.sendall(b"seven b")
+        link, _ = outside.accept()
+        assert link.recv(100) == b"seven b"
+        link.close()
+    assert eventually(lambda: bool(egress.crossings()))
+    assert [(one.host, one.sent) for one in egress.take()] == [(HOST, 7)]
