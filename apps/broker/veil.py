@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 HIDDEN = "[hidden]"
+_OF_NUMBERS = frozenset("0123456789+-.e")
 
 
 class Veil:
@@ -23,6 +24,7 @@ class Veil:
         forms = {form for value in values if value for form in _forms(value)}
         # The longer form first: a shorter one may be a part of it.
         self._forms = sorted(forms, key=len, reverse=True)
+        self._numbers = [form for form in self._forms if not set(form) - _OF_NUMBERS]
 
     def text(self, text: str) -> str:
         """Return a text without the values."""
@@ -38,9 +40,10 @@ class Veil:
             return [self.value(one) for one in value]
         if isinstance(value, dict):
             return {self.text(key): self.value(one) for key, one in value.items()}
-        if isinstance(value, int | float) and not isinstance(value, bool) and self._forms:
+        if self._numbers and isinstance(value, int | float) and not isinstance(value, bool):
             # A value of digits alone may come back as a number.
-            return HIDDEN if self.text(json.dumps(value)) != json.dumps(value) else value
+            written = json.dumps(value)
+            return HIDDEN if any(form in written for form in self._numbers) else value
         return value
 
 

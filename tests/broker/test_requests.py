@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from apps.broker.calling import Performed, perform
+from apps.broker.veil import Veil
 from apps.domain.httptools import http_tool, prepare
 from apps.domain.tooling import FaultDomain, Reason, ToolFailure, ToolOk
 from tests.broker.conftest import HOST, Resolver
@@ -287,6 +288,12 @@ def test_a_proof_that_is_sent_back_is_hidden(upstream: Start, parse: bool) -> No
     assert base64.b64encode(SECRET.encode()).decode()[:20] not in told
     assert basic not in told
     assert told.count("[hidden]") >= 8
+
+
+def test_a_proof_of_digits_is_hidden_where_it_comes_back_as_a_number() -> None:
+    given = {"a": 12345678, "b": [9123456780], "c": 1234567, "d": True, "e": 0.5}
+    assert Veil(["12345678"]).value(given) == given | {"a": "[hidden]", "b": ["[hidden]"]}
+    assert Veil([SECRET]).value(given) == given
 
 
 @pytest.mark.parametrize("status", ["400 Bad", "500 Broken", "302 Found"])
