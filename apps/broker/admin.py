@@ -111,6 +111,9 @@ class _Guarded(ModelAdmin):
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> None:
         """Keep no second trail beside the audit's."""
 
+    def log_deletions(self, request: HttpRequest, queryset: Any) -> None:
+        """Keep no second trail beside the audit's."""
+
 
 @admin.register(Secret)
 class SecretAdmin(_Guarded):
@@ -149,7 +152,7 @@ class SecretAdmin(_Guarded):
         """Set the value, or only the note where none was given."""
         actor, value = acting_user(request), form.cleaned_data["value"]
         if not value:
-            obj.save(update_fields=["note", "updated_at"])
+            services.describe_secret(actor=actor, name=obj.name, note=obj.note)
             return
         saved = services.set_secret(actor=actor, name=obj.name, value=value, note=obj.note)
         obj.pk, obj._state.adding = saved.pk, False

@@ -7,6 +7,7 @@ answered is a failure of a read, and an unknown end of a write.
 from __future__ import annotations
 
 import codecs
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -96,7 +97,7 @@ def _lost(lost: Lost, veil: Veil, changes_something: bool) -> ToolFailure:
 def _judged(
     tool: HttpTool, answer: Answer, veil: Veil, changes_something: bool
 ) -> ToolOk | ToolFailure:
-    text = veil.text(_text(answer))
+    text = _veiled(answer, veil)
     if answer.status not in tool.success:
         return _refused(tool, answer, text, changes_something)
     if not tool.parse_json:
@@ -133,6 +134,17 @@ def _refused(tool: HttpTool, answer: Answer, text: str, changes_something: bool)
 
 def _quoted(answer: Answer, text: str) -> dict[str, Any]:
     return {"status": answer.status, "answer": text[:MAX_QUOTED]}
+
+
+def _veiled(answer: Answer, veil: Veil) -> str:
+    """Return a body as text without the proof, however JSON may have written its signs."""
+    text = veil.text(_text(answer))
+    try:
+        value = strict_loads(answer.body, max_bytes=MAX_ANSWER)
+    except BadJson:
+        return text
+    hidden = veil.value(value)
+    return text if hidden == value else json.dumps(hidden, ensure_ascii=False)
 
 
 def _text(answer: Answer) -> str:

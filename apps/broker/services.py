@@ -53,6 +53,20 @@ def set_secret(*, actor: User, name: str, value: str, note: str = "") -> Secret:
 
 
 @transaction.atomic
+def describe_secret(*, actor: User, name: str, note: str) -> Secret:
+    """Say anew what a secret is for; its value stays."""
+    require(actor, Permission.SECRET_MANAGE)
+    secret = Secret.objects.select_for_update().filter(name=name).first()
+    if secret is None:
+        raise SecretNotFound(f"There is no secret {name[:64]}.")
+    if secret.note != note:
+        secret.note = note
+        secret.save(update_fields=["note", "updated_at"])
+        record(actor=actor, action="secret.described", subject=secret, detail={"name": name})
+    return secret
+
+
+@transaction.atomic
 def remove_secret(*, actor: User, name: str) -> None:
     """Remove a secret and every grant of it."""
     require(actor, Permission.SECRET_MANAGE)

@@ -198,9 +198,16 @@ class _Stream(httpcore.NetworkStream):
         timeout: float | None = None,
     ) -> httpcore.NetworkStream:
         """Speak TLS with whoever can prove to be the host that was named."""
-        self._link.settimeout(max(0.001, self._line.patience.left()))
         try:
-            secure = ssl_context.wrap_socket(self._link, server_hostname=server_hostname)
+            secure = ssl_context.wrap_socket(
+                self._link, server_hostname=server_hostname, do_handshake_on_connect=False
+            )
+            # From here on the connection is the wrapped one's to close.
+            self._link = secure
+            self._line.wait(secure, secure.do_handshake)
+        except (NotSent, Lost):
+            self.close()
+            raise
         except ssl.SSLCertVerificationError as problem:
             self.close()
             said = f"{self._line.host} does not prove who it is: {problem.verify_message}."

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 HIDDEN = "[hidden]"
+_OF_NUMBERS = frozenset("0123456789+-.e")
 
 
 class Veil:
@@ -23,6 +24,7 @@ class Veil:
         forms = {form for value in values if value for form in _forms(value)}
         # The longer form first: a shorter one may be a part of it.
         self._forms = sorted(forms, key=len, reverse=True)
+        self._numbers = [form for form in self._forms if not set(form) - _OF_NUMBERS]
 
     def text(self, text: str) -> str:
         """Return a text without the values."""
@@ -38,9 +40,10 @@ class Veil:
             return [self.value(one) for one in value]
         if isinstance(value, dict):
             return {self.text(key): self.value(one) for key, one in value.items()}
-        if isinstance(value, int | float) and not isinstance(value, bool) and self._forms:
+        if self._numbers and isinstance(value, int | float) and not isinstance(value, bool):
             # A value of digits alone may come back as a number.
-            return HIDDEN if self.text(json.dumps(value)) != json.dumps(value) else value
+            written = json.dumps(value)
+            return HIDDEN if any(form in written for form in self._numbers) else value
         return value
 
 
@@ -51,14 +54,28 @@ def _forms(value: str) -> Iterable[str]:
     yield quote(value, safe="").lower()
     yield quote(value)
     yield quote_plus(value)
-    yield json.dumps(value)[1:-1]
+    for written in (quoted := json.dumps(value)[1:-1]), quoted.replace("/", "\\/"):
+        # What encoders that mind a page around their JSON escape beside: none, a little, a lot.
+        for signs in "", "<>&", "<>&'", "<>&'+`":
+            yield _escaped(written, signs, "\\u{:04x}")
+            yield _escaped(written, signs, "\\u{:04X}")
     yield html.escape(value)
+    # A quote and an apostrophe have several names on a page, and some write a plus by its number.
+    for quotes in "&#34;", "&#x22;", "&quot;":
+        for apostrophe in "&#39;", "&#039;", "&#x27;", "&apos;", "'":
+            page = html.escape(value, quote=False).replace('"', quotes).replace("'", apostrophe)
+            yield page
+            yield page.replace("+", "&#43;")
     yield raw.hex()
     yield raw.hex().upper()
     yield value[::-1]
     for whole in _base64_forms(raw):
         yield whole
         yield whole.translate(_URL_SAFE)
+
+
+def _escaped(text: str, signs: str, form: str) -> str:
+    return text.translate({ord(sign): form.format(ord(sign)) for sign in signs})
 
 
 _URL_SAFE = str.maketrans("+/", "-_")

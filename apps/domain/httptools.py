@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote, quote_plus, unquote
 
 from apps.domain.canonical import canonical_json
 from apps.domain.egress import BadNetwork, Denied, HostRule, canonical_host, network_of
@@ -44,6 +44,7 @@ _OURS: Final = frozenset(
 )  # fmt: skip
 _CREDENTIALS: Final = frozenset({"authorization", "cookie"})
 _JSON: Final = "application/json"
+_FORM: Final = "application/x-www-form-urlencoded"
 _READS: Final = frozenset({"GET"})
 
 
@@ -185,7 +186,8 @@ def _address_problems(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]
         yield field, "A port lies between 1 and 65535."
         return
     path, query = url["path"] or "/", url["query"] or ""
-    if not _PLAIN_PATH.match(_PARAMETER.sub("", path.replace("/", ""))) or any(
+    # A sign stands for each parameter, so that none completes a %xx of the text around it.
+    if not all(_PLAIN_PATH.match(_PARAMETER.sub("~", part)) for part in path.split("/")) or any(
         _climbs(part) for part in path.split("/")
     ):
         yield field, "Its path holds a character that has to be written as %xx, or dots alone."
@@ -205,7 +207,7 @@ def _is_query(query: str) -> bool:
         name, _, value = pair.partition("=")
         if not name or not _PLAIN_QUERY.match(name):
             return False
-        if not _PARAMETER.fullmatch(value) and not _PLAIN_QUERY.match(value.replace("=", "")):
+        if not _PARAMETER.fullmatch(value) and not _PLAIN_QUERY.match(value.replace("=", "~")):
             return False
     return True
 
@@ -293,17 +295,16 @@ def prepare(tool: HttpTool, arguments: Mapping[str, Any]) -> Request:
     target = "/".join(_segment(part, arguments) for part in tool.path.split("/"))
     if query := "&".join(_pairs(tool.query, arguments)):
         target += f"?{query}"
-    if len(target) > MAX_URL:
-        raise BadRequest(f"The address becomes longer than {MAX_URL} characters.")
+    _check_length(target)
     headers = dict(tool.headers)
     body = _body(tool, arguments, headers)
-    if len(body) > MAX_BODY:
-        raise BadRequest(f"The body becomes larger than {MAX_BODY:,} bytes.")
+    _check_size(body)
     return Request(tool.method, target, tuple(headers.items()), body)
 
 
 def _segment(part: str, arguments: Mapping[str, Any]) -> str:
     filled = _PARAMETER.sub(lambda found: _in_path(found[1], arguments), part)
+    _check_length(filled)
     if filled != part and (_climbs(filled) or not filled):
         raise BadRequest(f"{_names(part)} would lead to another place than it stands for.")
     return filled
@@ -311,10 +312,18 @@ def _segment(part: str, arguments: Mapping[str, Any]) -> str:
 
 def _in_path(name: str, arguments: Mapping[str, Any]) -> str:
     value = _scalar(name, arguments.get(name))
+    # Before its layers are taken off, which takes time that grows with the square of its length.
+    _check_length(value)
+    bare = _bare(value)
     # Some servers decode twice; what would then be a separator is refused, not only encoded.
-    if not value or any(sign in _bare(value) for sign in "/\\\x00"):
+    if not value or any(sign in bare for sign in "/\\\x00"):
         raise BadRequest(f"{name} is empty, or holds a sign that separates parts of an address.")
     return quote(value, safe="")
+
+
+def _check_length(text: str) -> None:
+    if len(text) > MAX_URL:
+        raise BadRequest(f"The address becomes longer than {MAX_URL} characters.")
 
 
 def _climbs(segment: str) -> bool:
@@ -337,7 +346,9 @@ def _pairs(query: str, arguments: Mapping[str, Any]) -> Iterator[str]:
             yield pair
         elif (given := arguments.get(found[1])) is not None:
             # What is optional and absent leaves its pair out.
-            yield f"{name}={quote(_scalar(found[1], given), safe='')}"
+            text = _scalar(found[1], given)
+            _check_length(text)
+            yield f"{name}={quote(text, safe='')}"
 
 
 def _body(tool: HttpTool, arguments: Mapping[str, Any], headers: dict[str, str]) -> bytes:
@@ -351,16 +362,32 @@ def _body(tool: HttpTool, arguments: Mapping[str, Any], headers: dict[str, str])
             if not declared:
                 headers["Content-Type"] = "text/plain; charset=utf-8"
             kind = declared.partition(";")[0].strip().lower()
-            within_json = kind == _JSON or kind.endswith("+json")
-            return _PARAMETER.sub(
-                lambda found: _in_text(found[1], arguments, within_json), tool.body_template
-            ).encode()
+            return _filled(tool.body_template, arguments, kind)
     return b""
 
 
-def _in_text(name: str, arguments: Mapping[str, Any], within_json: bool) -> str:
+def _filled(template: str, arguments: Mapping[str, Any], kind: str) -> bytes:
+    """Fill a body, and give it up before it is larger than one may be: a value may stand often."""
+    body, end = bytearray(), 0
+    for found in _PARAMETER.finditer(template):
+        body += template[end : found.start()].encode()
+        body += _in_text(found[1], arguments, kind).encode()
+        end = found.end()
+        _check_size(body)
+    return bytes(body) + template[end:].encode()
+
+
+def _check_size(body: bytes | bytearray) -> None:
+    if len(body) > MAX_BODY:
+        raise BadRequest(f"The body becomes larger than {MAX_BODY:,} bytes.")
+
+
+def _in_text(name: str, arguments: Mapping[str, Any], kind: str) -> str:
+    """Return a value as it stands in a template: in JSON and in a form it stays one value."""
     value = _scalar(name, arguments.get(name))
-    return json.dumps(value, ensure_ascii=False)[1:-1] if within_json else value
+    if kind == _JSON or kind.endswith("+json"):
+        return json.dumps(value, ensure_ascii=False)[1:-1]
+    return quote_plus(value, safe="") if kind == _FORM else value
 
 
 def _scalar(name: str, value: Any) -> str:

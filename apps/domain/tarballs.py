@@ -44,7 +44,9 @@ def read_tarball(
         check_tree((one.path for one in found), max_files=max_files)
     except BadPath as refusal:
         raise BadTarball(str(refusal)) from None
-    except (tarfile.TarError, zlib.error, EOFError, ValueError, OverflowError) as broken:
+    except (
+        tarfile.TarError, zlib.error, EOFError, ValueError, OverflowError, RecursionError,
+    ) as broken:  # fmt: skip
         if isinstance(broken, BadTarball):
             raise
         raise BadTarball("The archive is damaged or uses a feature that we refuse.") from None
@@ -62,9 +64,11 @@ def _gunzipped(data: bytes, most: int) -> bytes:
 
 
 def _entries(raw: bytes, max_files: int) -> Iterator[PackedFile]:
-    count = 0
     with tarfile.open(fileobj=io.BytesIO(raw), mode="r:") as archive:
-        for member in archive:
+        for count, member in enumerate(archive, 1):
+            # Folders too: a million of them take no room in an archive, and much in memory.
+            if count > max_files:
+                raise BadTarball(f"The archive holds more than {max_files:,} files.")
             if member.isdir():
                 continue
             if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
@@ -73,7 +77,4 @@ def _entries(raw: bytes, max_files: int) -> Iterator[PackedFile]:
             stream = archive.extractfile(member)
             if not slash or stream is None:
                 raise BadTarball("The archive holds a file outside its one folder.")
-            count += 1
-            if count > max_files:
-                raise BadTarball(f"The archive holds more than {max_files:,} files.")
             yield PackedFile(path, stream.read(), bool(member.mode & 0o111))

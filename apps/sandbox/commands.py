@@ -198,7 +198,7 @@ def _judge_run(
     except SessionOver as over:
         why = over.message.removeprefix("The session ended.").strip()
         said = f"The tool session {entry.session} ended. {why}".strip()
-        return ToolReply(ReplyKind.STATED, message=said)
+        return ToolReply(ReplyKind.STATED, message=said, crossings=over.crossings)
     except SandboxUnavailable as away:
         return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
     reply = _judged(entry.protocol, result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apps.core.errors import Conflict, Invalid, NotFound, Unavailable
+from apps.domain.egress import Crossing
 
 
 class SandboxUnavailable(Unavailable):
@@ -32,6 +33,8 @@ class SessionOver(SandboxUnavailable):
     """The session that a tool belongs to did not start or has ended; it is not started again."""
 
     code = "session_over"
+    crossings: tuple[Crossing, ...] = ()
+    """What the last call of it tried to reach."""
 
 
 class JobRefused(Invalid):

@@ -110,9 +110,13 @@ def call_in_session(
         )
     except KernelLost:
         raise _over(session, "Its sandbox is gone.") from None
-    if answered.kernel_ended:
-        raise _over(session, answered.result.detail)
-    return _judge(session, answered)
+    try:
+        if answered.kernel_ended:
+            raise _over(session, answered.result.detail)
+        return _judge(session, answered)
+    except SessionOver as over:
+        over.crossings = answered.result.crossings
+        raise
 
 
 def _session_of(run_id: uuid.UUID, plan: SessionPlan, *, path: Path | None) -> ToolSession:

@@ -96,8 +96,12 @@ class Store:
             inside.mkdir(mode=0o755)
             inside.chmod(0o755)
             yield Draft(inside)
-            with suppress(FileExistsError):
+            try:
                 home.rename(self.folder / digest)
+            except OSError:
+                # Somebody else was first with the same tree; anything else is a failure.
+                if not (self.folder / digest / DEPENDENCIES_FOLDER).is_dir():
+                    raise
         finally:
             shutil.rmtree(home, ignore_errors=True)
 

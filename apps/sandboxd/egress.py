@@ -71,6 +71,7 @@ class Egress:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _crossings: list[Crossing] = field(default_factory=list)
     _threads: set[threading.Thread] = field(default_factory=set)
+    _open: dict[threading.Thread, Crossing | None] = field(default_factory=dict)
     _bytes: int = 0
     _stop: tuple[int, int] = (-1, -1)
 
@@ -82,9 +83,21 @@ class Egress:
         door.start()
 
     def crossings(self) -> tuple[Crossing, ...]:
-        """Return what was tried so far, allowed or not, the first ones of very many."""
+        """Return what was tried so far; of very many, what was reached and the first others."""
         with self._lock:
             return tuple(self._crossings)
+
+    def take(self) -> tuple[Crossing, ...]:
+        """Return what was tried since this was last asked, and connections that are still open.
+
+        A connection that stays open is told once as such, and again with its bytes when it ends.
+        """
+        with self._lock:
+            found, self._crossings = self._crossings, []
+            found += [one for one in self._open.values() if one is not None]
+            self._open = dict.fromkeys(self._open)
+        found.sort(key=lambda one: not one.address)
+        return tuple(found[:MAX_CROSSINGS])
 
     def close(self) -> None:
         """End every connection and let go of the sandbox's network."""
@@ -135,12 +148,16 @@ class Egress:
             # One of the threads is the door's own.
             full = len(self._threads) > MAX_CONNECTIONS or self.closed
             if not full:
-                self._threads.add(thread)
+                # Started before anybody can wait for its end; one that cannot be is none.
+                try:
+                    thread.start()
+                    self._threads.add(thread)
+                except RuntimeError as problem:
+                    _log.warning("A connection of a sandbox found no thread: %s", problem)
+                    full = True
         if full:
             inside.close()
             self._note(Crossing("", 0, "", "too_many_connections"))
-            return
-        thread.start()
 
     def _look_up(self) -> None:
         try:
@@ -182,11 +199,19 @@ class Egress:
             if proxied:
                 _refuse(inside, denied)
             return
-        with outside:
-            if proxied:
-                inside.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            verdict, received, sent = Relay(self, inside, outside, rest).run()
-        self._note(Crossing(name, port, address, verdict, received, sent))
+        # Told however it ends: who hangs up at once has reached the other side all the same.
+        verdict, received, sent = "allowed", 0, 0
+        with self._lock:
+            self._open[threading.current_thread()] = Crossing(name, port, address, verdict)
+        try:
+            with outside:
+                if proxied:
+                    inside.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                verdict, received, sent = Relay(self, inside, outside, rest).run()
+        finally:
+            with self._lock:
+                del self._open[threading.current_thread()]
+            self._note(Crossing(name, port, address, verdict, received, sent))
 
     def _meant(self, inside: socket.socket) -> tuple[str, int]:
         address, port = inside.getsockname()[:2]
@@ -209,8 +234,13 @@ class Egress:
 
     def _note(self, crossing: Crossing) -> None:
         with self._lock:
-            if len(self._crossings) < MAX_CROSSINGS:
-                self._crossings.append(crossing)
+            if len(self._crossings) >= MAX_CROSSINGS:
+                # What was reached is told before what was refused, however much that was.
+                refused = [one for one in self._crossings if not one.address]
+                if not crossing.address or not refused:
+                    return
+                self._crossings.remove(refused[-1])
+            self._crossings.append(crossing)
 
 
 def _head(inside: socket.socket, egress: Egress) -> tuple[bytes, bytes]:

@@ -44,7 +44,7 @@ class Relay:
             one.setblocking(False)
         verdict = "allowed" if self._meter.spend(self._moved[outside]) else "too_much"
         # Either end may break off; what had passed by then is what is told.
-        with suppress(ConnectionError, TimeoutError), selectors.DefaultSelector() as selector:
+        with suppress(OSError), selectors.DefaultSelector() as selector:
             selector.register(self._meter.stop_fd(), selectors.EVENT_READ, None)
             while verdict == "allowed" and not self._meter.over() and self._pending():
                 self._watch(selector)

@@ -61,7 +61,12 @@ class Resolver:
         """Return the answers for a name, or raise Denied."""
         if not self._room.acquire(blocking=False):
             raise Denied("lookup_busy", "Too many names are being looked up.")
-        asked = self._pool.submit(lambda: list(self._lookup(host)))
+        try:
+            asked = self._pool.submit(lambda: list(self._lookup(host)))
+        except RuntimeError as problem:
+            # No thread is left; the room would otherwise be lost for good.
+            self._room.release()
+            raise Denied("lookup_busy", "Too many names are being looked up.") from problem
         asked.add_done_callback(lambda _: self._room.release())
         return self._awaited(host, asked, patience)
 

@@ -505,6 +505,7 @@ class Kernel(threading.Thread):
                 stderr_bytes=self._kept["stderr"].total,
             ),
             detail=detail,
+            crossings=self._live.egress.take() if self._live.egress is not None else (),
         )
         if ended:
             self._let_down = exchange
@@ -524,6 +525,9 @@ class Kernel(threading.Thread):
         self.reason = reason
         # The dead write no more: what is left in the pipes is all there is.
         self._drain()
+        if self._live.egress is not None:
+            # What every connection carried is known once they have ended.
+            self._live.egress.close()
         self._let_go(reason, self.detail, ended=True)
         self._selector.close()
         self._live.close()

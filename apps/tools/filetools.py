@@ -6,6 +6,7 @@ program that it tells of, and does so confined.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from apps.domain.commandio.pins import CannotPin
@@ -37,9 +38,16 @@ def call_declared_file_tool(
     for tool in manifest.tools:
         if tool.artifact:
             tools.setdefault(tool.artifact, []).append(tool.published)
+    until = time.monotonic() + bench.deadline_s
+
+    def gone() -> bool:
+        return time.monotonic() >= until or (bench.cancelled is not None and bench.cancelled())
+
     scope = Scope(bench.scope, TreeFiles(bench.tree) if files is None else files)
     try:
-        result = call_file_tool(entry, scope, arguments, root=manifest.scope, tools=tools)
+        result = call_file_tool(
+            entry, scope, arguments, root=manifest.scope, tools=tools, gone=gone
+        )
     except NotThere as refusal:
         return ToolReply(ReplyKind.NOT_FOUND, message=str(refusal))
     except ScopeError as refusal:
@@ -62,6 +70,7 @@ def _help(entry: FileEntry, bench: Bench) -> ToolReply:
         exit_code=result.exit_code,
         stats=result.stats,
         clamped=result.clamped,
+        crossings=result.crossings,
     )
     if result.reason in CUT_SHORT:
         kind, sentence = CUT_SHORT[result.reason]

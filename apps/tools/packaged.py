@@ -298,10 +298,18 @@ def _provenance(reply: ToolReply) -> dict[str, Any]:
 
 
 def _crossed(crossings: Sequence[Crossing]) -> dict[str, Any]:
-    """Return what a call tried to reach: each destination with its verdict, counts and bytes."""
+    """Return what a call tried to reach: each destination with its verdict, counts and bytes.
+
+    Of very many, what was reached is told before what was refused, and first what got the most.
+    """
     told: dict[tuple[str, int, str], list[Crossing]] = {}
     for one in crossings:
         told.setdefault((one.host, one.port, one.verdict), []).append(one)
+    first = sorted(
+        told.items(),
+        key=lambda item: (any(one.address for one in item[1]), sum(one.sent for one in item[1])),
+        reverse=True,
+    )
     return {
         "tried": [
             {
@@ -313,7 +321,7 @@ def _crossed(crossings: Sequence[Crossing]) -> dict[str, Any]:
                 "received": sum(one.received for one in all_of),
                 "sent": sum(one.sent for one in all_of),
             }
-            for (host, port, verdict), all_of in list(told.items())[:MAX_TOLD]
+            for (host, port, verdict), all_of in first[:MAX_TOLD]
         ],
         "more": max(0, len(told) - MAX_TOLD),
     }

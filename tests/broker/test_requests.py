@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from apps.broker.calling import Performed, perform
+from apps.broker.veil import Veil
 from apps.domain.httptools import http_tool, prepare
 from apps.domain.tooling import FaultDomain, Reason, ToolFailure, ToolOk
 from tests.broker.conftest import HOST, Resolver
@@ -241,6 +242,36 @@ def test_a_redirect_is_an_answer_and_is_not_followed(upstream: Start, resolver: 
     assert elsewhere.reached == 0
 
 
+@pytest.mark.parametrize("wrap", ['{"heard": "%s"}', "Heard %s, twice", '{"heard": "%s"} {}'])
+@pytest.mark.parametrize(
+    "written",
+    [
+        SECRET.replace("/", "\\/"),
+        SECRET.replace("/", "\\/").replace("&", "\\u0026"),
+        SECRET.replace("&", "\\u0026").replace("+", "\\u002B"),
+        SECRET.replace("&", "&amp;").replace("+", "&#43;"),
+    ],
+)
+def test_a_proof_that_an_error_writes_with_escapes_is_hidden(
+    upstream: Start, written: str, wrap: str
+) -> None:
+    body = (wrap % written).encode()
+    head = b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n" % len(body)
+    found = failure(ask(upstream(answers(head + body)).port))
+    assert found.details is not None
+    assert written not in found.details["answer"]
+    assert "[hidden]" in found.details["answer"]
+
+
+def test_a_proof_in_json_is_hidden_however_its_signs_are_written(upstream: Start) -> None:
+    body = b'{"heard": "%s"}' % "".join(f"\\u{ord(one):04x}" for one in SECRET).encode()
+    for status in b"200 OK", b"500 No":
+        head = b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
+        done = ask(upstream(answers(head + body)).port, parseJson=False)
+        assert "[hidden]" in repr(done)
+        assert "0073" not in repr(done)
+
+
 @pytest.mark.parametrize("parse", [True, False])
 def test_a_proof_that_is_sent_back_is_hidden(upstream: Start, parse: bool) -> None:
     import base64
@@ -257,6 +288,12 @@ def test_a_proof_that_is_sent_back_is_hidden(upstream: Start, parse: bool) -> No
     assert base64.b64encode(SECRET.encode()).decode()[:20] not in told
     assert basic not in told
     assert told.count("[hidden]") >= 8
+
+
+def test_a_proof_of_digits_is_hidden_where_it_comes_back_as_a_number() -> None:
+    given = {"a": 12345678, "b": [9123456780], "c": 1234567, "d": True, "e": 0.5}
+    assert Veil(["12345678"]).value(given) == given | {"a": "[hidden]", "b": ["[hidden]"]}
+    assert Veil([SECRET]).value(given) == given
 
 
 @pytest.mark.parametrize("status", ["400 Bad", "500 Broken", "302 Found"])
@@ -352,6 +389,31 @@ def test_a_call_that_nobody_waits_for_ends(upstream: Start) -> None:
 
 
 # --- exact ends
+
+
+def test_a_call_that_nobody_waits_for_ends_before_the_other_side_has_shown_itself(
+    upstream: Start,
+) -> None:
+    over, calls = threading.Event(), threading.Event()
+    # It takes the connection and never says a word, so that no handshake comes about.
+    server = upstream(lambda _: over.wait(20), plain=True)
+    threading.Timer(0.8, calls.set).start()
+    begun = time.monotonic()
+    said = failure(ask(server.port, "POST", cancelled=calls.is_set))
+    over.set()
+    assert (said.reason, time.monotonic() - begun < 5) == (Reason.CANCELLED, True)
+    assert said.message.endswith("Nothing was sent.")
+
+
+def test_time_that_ends_before_the_other_side_has_shown_itself_is_a_timeout(
+    upstream: Start,
+) -> None:
+    over = threading.Event()
+    server = upstream(lambda _: over.wait(20), plain=True)
+    said = failure(ask(server.port, "POST", seconds=0.8))
+    over.set()
+    assert said.reason is Reason.TIMEOUT
+    assert said.message.endswith("Nothing was sent.")
 
 
 def test_a_read_that_is_broken_off_failed_and_may_be_tried_again(upstream: Start) -> None:

@@ -5,6 +5,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.core.management import call_command
 from django.db import IntegrityError
 from django.test import Client
@@ -235,6 +236,7 @@ def test_an_administrator_sets_a_secret_and_never_sees_it(client: Client, ines: 
     # Only the note changes where no value is given.
     assert client.post(page, {"note": "changed", "value": ""}).status_code == 302
     assert Secret.objects.get().note == "changed"
+    assert AuditRow.objects.filter(action="secret.described").count() == 1
     assert bytes(Secret.objects.get().sealed) == bytes(secret.sealed)
     assert client.post(page, {"note": "changed", "value": "another-value"}).status_code == 302
     assert bytes(Secret.objects.get().sealed) != bytes(secret.sealed)
@@ -260,6 +262,7 @@ def test_an_administrator_grants_and_takes_back(
     removed = reverse("admin:broker_secret_delete", args=[secret.pk])
     assert client.post(removed, {"post": "yes"}).status_code == 302
     assert not Secret.objects.exists()
+    assert not LogEntry.objects.exists()
 
 
 def test_an_administrator_sets_a_connection(client: Client, ines: User) -> None:

@@ -1,8 +1,10 @@
 """A declared request goes where its declaration says, whatever its input holds."""
 
 import copy
+import time
+import tracemalloc
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 from hypothesis import given
@@ -251,6 +253,46 @@ def test_a_text_is_filled_and_stays_json_where_it_is_json() -> None:
 )  # fmt: skip
 def test_what_contradicts_itself_is_refused(changes: dict, more: dict) -> None:
     assert problems_of(declared(changes, **more))
+
+
+@pytest.mark.parametrize(
+    "path", ["%2{book}F/{note}", "%{book}2f/{note}", "{note}/%{book}2F", "%/2f/{book}/{note}"]
+)
+def test_no_parameter_completes_a_sign_of_the_address(path: str) -> None:
+    address = f"https://api.example.org/{path}"
+    assert [field for field, _ in problems_of(declared({"urlTemplate": address}))] == [
+        "spec.urlTemplate"
+    ]
+
+
+@pytest.mark.parametrize("value", ["%" + "25" * 400_000, "%2525" * 200_000, "x" * 1_000_000])
+def test_a_long_value_is_refused_before_it_is_looked_into(value: str) -> None:
+    begun = time.process_time()
+    for field in ("book", "lang"):
+        with pytest.raises(BadRequest, match="longer"):
+            prepare(http_tool(DEFINITION), {"book": "a", "note": 1, field: value})
+    assert time.process_time() - begun < 1
+
+
+def test_a_value_in_a_form_adds_no_field_to_it() -> None:
+    body = {"kind": "text", "template": "title={book}&n={note}"}
+    kind = "Application/X-WWW-Form-Urlencoded; charset=utf-8"
+    headers = [{"name": "Content-Type", "value": kind}]
+    made = prepare(
+        tool(**POST, requestBody=body, headers=headers), {"book": "a b&n=9&role=é+%", "note": 1}
+    )
+    assert parse_qsl(made.body.decode()) == [("title", "a b&n=9&role=é+%"), ("n", "1")]
+
+
+def test_a_value_that_stands_often_is_not_multiplied_beyond_the_bound() -> None:
+    body = {"kind": "text", "template": "{book}" * 2_000}
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadRequest, match="larger"):
+            prepare(tool(**POST, requestBody=body), {"book": "x" * 200_000, "note": 1})
+        assert tracemalloc.get_traced_memory()[1] < 16 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_body_and_an_address_are_bounded() -> None:

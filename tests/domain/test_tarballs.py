@@ -57,6 +57,23 @@ def test_a_bomb_refuses_it_before_it_is_unpacked() -> None:
         read_tarball(bomb, max_bytes=1024 * 1024)
 
 
+def test_folders_count_like_files() -> None:
+    folder = tarfile.TarInfo("package/d")
+    folder.type = tarfile.DIRTYPE
+    many = gzip.compress(folder.tobuf() * 50 + bytes(1024))
+    assert read_tarball(many, max_files=50) == []
+    with pytest.raises(BadTarball, match="more than 49 files"):
+        read_tarball(many, max_files=49)
+
+
+def test_headers_that_follow_each_other_without_end_refuse_it() -> None:
+    long_name = tarfile.TarInfo("././@LongLink")
+    long_name.type, long_name.size = tarfile.GNUTYPE_LONGNAME, 2
+    chain = (long_name.tobuf(tarfile.GNU_FORMAT) + b"a".ljust(512, b"\0")) * 3000
+    with pytest.raises(BadTarball, match="damaged"):
+        read_tarball(gzip.compress(chain + tarfile.TarInfo("package/x").tobuf() + bytes(1024)))
+
+
 @pytest.mark.parametrize("data", [b"", b"no archive", gzip.compress(b"x" * 600)[:-9]])
 def test_what_is_damaged_refuses_it(data: bytes) -> None:
     with pytest.raises(BadTarball):

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 from apps.domain.egress import PUBLIC_NETWORK, allowlist
 from apps.sandbox.spec import Limits, SandboxResult
 from tests.sandboxd.daemon import as_root
+from tests.sandboxd.living import Living, python_spec
 from tests.sandboxd.outside import (
     NamedDaemon,
     Names,
@@ -470,6 +472,29 @@ link.recv(10)
     while named.descriptors() > before and time.monotonic() < until:
         time.sleep(0.02)
     assert named.descriptors() <= before
+
+
+def test_each_request_to_what_lives_on_tells_what_was_tried_since_the_one_before(
+    named: NamedDaemon, names: Names, upstream: Callable[..., Upstream]
+) -> None:
+    names.add("lives.kaizen.example", "127.0.0.1")
+    server = upstream(lambda link: link.sendall(link.recv(100)))
+    host, port = "lives.kaizen.example", server.port
+    spec = replace(python_spec(), network=allowlist([f"{host}:{port}"]))
+    kernel = Living(named, "kernel-out", spec=spec)
+    try:
+        asked = f"link = ask('CONNECT {host}:{port} HTTP/1.1'); status(link)"
+        opened = kernel.cell(f"{ASK}\n{asked}").result
+        # It is still open, and told all the same.
+        assert [(one.host, one.verdict, one.sent) for one in opened.crossings] == [
+            (host, "allowed", 0)
+        ]
+        assert kernel.cell("1").result.crossings == ()
+        ended = kernel.cell("link.sendall(b'x' * 7); link.recv(7); import os; os._exit(3)")
+        assert ended.kernel_ended
+        assert [(one.host, one.sent) for one in ended.result.crossings] == [(host, 7)]
+    finally:
+        kernel.close()
 
 
 def test_without_a_network_there_is_no_proxy_no_names_and_no_variable(named: NamedDaemon) -> None:

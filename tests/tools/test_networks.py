@@ -4,16 +4,23 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from apps.domain.egress import Crossing
 from apps.domain.manifests import parse_manifest
 from apps.domain.tooling import ToolOk
 from apps.packages.models import PackageVersion
+from apps.sandbox.commands import _judge_run
+from apps.sandbox.errors import SessionOver
 from apps.sandbox.runner import ReplyKind
+from apps.sandbox.spec import Reason as SandboxReason
+from apps.sandbox.spec import SandboxResult
+from apps.tools import filetools
 from apps.tools.declared import network_allowed
-from apps.tools.packaged import _result, as_tool, call_packaged
+from apps.tools.packaged import MAX_TOLD, _crossed, _result, as_tool, call_packaged
 from tests.factories import packages as made
 from tests.sandboxd.daemon import make_home
 from tests.sandboxd.outside import NamedDaemon, Names, Upstream, say
@@ -142,3 +149,38 @@ def admit() -> Callable[[dict[str, Any]], PackageVersion]:
         )
 
     return publish
+
+
+def test_what_a_call_reached_is_written_down_before_what_it_was_refused() -> None:
+    refused = [Crossing(f"h{n}.example", 0, "", "host_not_listed") for n in range(2 * MAX_TOLD)]
+    little = Crossing("a.example", 443, "203.0.114.1", "allowed", 1, 10)
+    much = Crossing("b.example", 443, "203.0.114.2", "allowed", 1, 9_000)
+    told = _crossed([*refused, little, much])
+    assert [one["host"] for one in told["tried"][:3]] == ["b.example", "a.example", "h0.example"]
+    assert told["more"] == 2 * MAX_TOLD + 2 - MAX_TOLD
+
+
+REACHED = Crossing("a.example", 443, "203.0.114.1", "allowed", 1, 10)
+
+
+def test_a_call_that_ends_its_session_tells_what_it_reached() -> None:
+    over = SessionOver("The session ended. Its program is gone.")
+    over.crossings = (REACHED,)
+
+    def start(*_: Any) -> SandboxResult:
+        raise over
+
+    entry: Any = SimpleNamespace(program=None, session="render")
+    bench: Any = None
+    assert _judge_run(entry, (), b"", bench, start).crossings == (REACHED,)
+
+
+def test_a_program_that_is_asked_for_its_help_tells_what_it_reached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = SandboxResult(SandboxReason.OK, exit_code=0, crossings=(REACHED,))
+    monkeypatch.setattr(filetools, "check_targets", lambda *_: None)
+    monkeypatch.setattr(filetools, "run_program", lambda *_: ended)
+    entry: Any = SimpleNamespace(args=("render",))
+    bench: Any = SimpleNamespace(scope=None, tree={})
+    assert filetools._help(entry, bench).crossings == (REACHED,)

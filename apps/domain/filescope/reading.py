@@ -19,7 +19,8 @@ MAX_DOCUMENT_BYTES: Final = 8 * 1024 * 1024
 # What a line costs in a result beside its text, at most.
 _AROUND: Final = 64
 
-_HEADING: Final = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*\r?\n?")
+# Only the beginning: what follows is taken apart without a pattern, in time that grows with it.
+_HEADING: Final = re.compile(r" {0,3}(#{1,6})(?=[ \t]|\Z)")
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
@@ -169,5 +170,13 @@ def _headings(lines: list[str]) -> Iterator[tuple[int, int, str]]:
             if mark[0] == fence[0] and len(mark) >= len(fence) and not line.strip().strip(mark[0]):
                 fence = ""
                 continue
-        if not fence and (found := _HEADING.fullmatch(line)):
-            yield index, len(found.group(1)), (found.group(2) or "").strip()
+        bare = line.removesuffix("\n").removesuffix("\r")
+        if not fence and (found := _HEADING.match(bare)):
+            yield index, len(found.group(1)), _title(bare[found.end() :])
+
+
+def _title(rest: str) -> str:
+    """Return a heading's words, without the signs that may close it."""
+    words = rest.strip(" \t")
+    unclosed = words.rstrip("#")
+    return (unclosed if unclosed.endswith((" ", "\t")) else words).strip()

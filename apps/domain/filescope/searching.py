@@ -14,6 +14,7 @@ from apps.domain.filescope.scope import Place, Scope
 MAX_ENTRIES: Final = 10_000
 MAX_GREP_FILE: Final = 8 * 1024 * 1024
 MAX_GREP_TOTAL: Final = 64 * 1024 * 1024
+MAX_SLICE: Final = 64 * 1024
 MAX_REGEX_BYTES: Final = 2 * 1024 * 1024
 # Room for the names around the matches of a result.
 _HEAD: Final = 16 * 1024
@@ -33,11 +34,16 @@ def glob_files(scope: Scope, pattern: str, path: str | None = None) -> dict[str,
 
 
 def grep_files(
-    scope: Scope, pattern: str, path: str | None = None, glob: str | None = None
+    scope: Scope,
+    pattern: str,
+    path: str | None = None,
+    glob: str | None = None,
+    gone: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
     """Return the lines that match, of a file or of all text files below a folder.
 
-    `^` and `$` are the ends of a line, and no match goes beyond one.
+    `^` and `$` are the ends of a line, and no match goes beyond one. A pattern can take long for
+    each byte, so whether somebody still waits is asked again and again.
     """
     regex = _compiled(pattern)
     fits = _glob(glob) if glob is not None else None
@@ -57,11 +63,9 @@ def grep_files(
             break
         if not _is_text(content):
             continue
-        if not all(
-            result.add({"path": inner.path, "line": number, "text": text})
-            for number, text in _matching(regex, content)
-        ):
-            break
+        for number, text in _matching(regex, content, result, gone):
+            if not result.add({"path": inner.path, "line": number, "text": text}):
+                return result.as_dict(scope, path)
     return result.as_dict(scope, path)
 
 
@@ -121,12 +125,40 @@ def _is_text(content: bytes) -> bool:
     return True
 
 
-def _matching(regex: Any, content: bytes) -> Iterator[tuple[int, str]]:
+def _matching(
+    regex: Any, content: bytes, result: _Result, gone: Callable[[], bool]
+) -> Iterator[tuple[int, str]]:
     """Yield the number and the text of each line in which there is a match."""
     if content and not content.endswith(b"\n"):
         # The end of the last line is a place like the end of every other.
         content += b"\n"
-    number, counted, place = 1, 0, 0
+    first = 1
+    for lines in _slices(content):
+        if gone():
+            raise ScopeError("The search took too long; a plainer pattern takes less.")
+        if len(lines) > MAX_RESULT_BYTES:
+            # One line that no result has room for.
+            result.truncated = True
+        else:
+            for number, text in _within(regex, lines):
+                yield first + number, text
+        first += lines.count(b"\n")
+
+
+def _slices(content: bytes) -> Iterator[bytes]:
+    """Yield whole lines, a slice of them at a time: one search cannot be interrupted."""
+    place = 0
+    while place < len(content):
+        end = content.rfind(b"\n", place, place + MAX_SLICE) + 1
+        if not end:
+            end = content.index(b"\n", place) + 1
+        yield content[place:end]
+        place = end
+
+
+def _within(regex: Any, content: bytes) -> Iterator[tuple[int, str]]:
+    """Yield which lines have a match, counted from 0, with their texts."""
+    number, counted, place = 0, 0, 0
     while place < len(content) and (found := regex.search(content, place)) is not None:
         # A match after the last line end stands in no line.
         if found.start() >= len(content):

@@ -1,6 +1,6 @@
 """Which file tools are there, what does each take from the model, and how is one called?"""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from apps.domain.commandio.results import (
@@ -77,10 +77,12 @@ def call_file_tool(
     *,
     root: Artifact,
     tools: dict[str, list[str]],
+    gone: Callable[[], bool] = lambda: False,
 ) -> CommandResult:
     """Carry out a file tool, or raise `ScopeError`; arguments satisfy its input schema.
 
-    `root` and `tools` are the whole package and what its artifacts publish.
+    `root` and `tools` are the whole package and what its artifacts publish. A search ends early
+    where `gone` tells that nobody waits for it any more.
     """
     scope.check_targets()
     given = {**_fixed(entry), **arguments}
@@ -98,7 +100,7 @@ def call_file_tool(
         case FileTool.GLOB:
             blocks = (JsonBlock(glob_files(scope, given["pattern"], given.get("path"))),)
         case FileTool.GREP:
-            found = grep_files(scope, given["pattern"], given.get("path"), given.get("glob"))
+            found = grep_files(scope, given["pattern"], given.get("path"), given.get("glob"), gone)
             blocks = (JsonBlock(found),)
         case FileTool.SECTION:
             blocks = (JsonBlock(read_section(scope, given["path"], given["heading"])),)

@@ -1,6 +1,8 @@
 """A scope's paths are logical: they lead into an artifact and its children, and nowhere else."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from apps.domain.filescope.paths import NotThere, ScopeError, check_logical
 from apps.domain.filescope.reading import (
     MAX_PAGE_BYTES,
     MAX_RESULT_BYTES,
+    _headings,
     graph_of,
     list_entries,
     read_lines,
@@ -315,6 +318,31 @@ def test_a_section_that_is_not_there_is_said_to_be_missing(heading: str) -> None
         read_section(one_file(DOCUMENT), "a.txt", heading)
 
 
+def test_a_heading_of_blanks_is_read_in_time_that_grows_with_its_length() -> None:
+    # In a process of its own: a pattern that goes back and forth could not be interrupted here.
+    code = (
+        "from apps.domain.filescope.reading import _headings;"
+        "print(list(_headings(['#' + ' ' * 200_000 + 'b' + ' #' * 50_000 + 'c'])) != [])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20, check=True)
+    assert told.stdout == b"True\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "title"),
+    [
+        ("# A #", "A"),
+        ("#\tA\t##  ", "A"),
+        ("# A#", "A#"),
+        ("#", ""),
+        ("# #", "#"),
+        ("# A\r\n", "A"),
+    ],
+)
+def test_a_heading_is_told_without_the_signs_that_close_it(line: str, title: str) -> None:
+    assert list(_headings([line])) == [(0, 1, title)]
+
+
 def test_a_heading_that_stands_twice_names_no_section() -> None:
     with pytest.raises(NotThere, match="more than one"):
         read_section(one_file(b"# A\n# A\n"), "a.txt", "A")
@@ -425,3 +453,23 @@ def test_a_search_ends_at_its_bounds_and_says_so() -> None:
 
 def test_kinds_are_four() -> None:
     assert {one.value for one in EntryKind} == {"file", "directory", "symlink", "other"}
+
+
+def test_a_search_ends_when_nobody_waits_for_it_any_more() -> None:
+    asked = iter([False, False, True])
+    files = one_file(b"".join(b"line %d\n" % n for n in range(40_000)))
+    with pytest.raises(ScopeError, match="took too long"):
+        grep_files(files, "nothing", gone=lambda: next(asked))
+
+
+def test_lines_are_counted_over_all_slices_of_a_file() -> None:
+    lines = [b"x" * (n % 700) + b" needle"[: 7 * (n % 5 == 0)] for n in range(3_000)]
+    found = grep_files(one_file(b"\n".join(lines)), "needle$")
+    assert [one["line"] for one in found["matches"]] == list(range(1, 3_001, 5))
+    assert not found["truncated"]
+
+
+def test_a_line_that_no_result_has_room_for_is_passed_over_and_that_is_said() -> None:
+    found = grep_files(one_file(b"x" * MAX_RESULT_BYTES + b"x\nx\n"), "x")
+    assert [one["line"] for one in found["matches"]] == [2]
+    assert found["truncated"]
