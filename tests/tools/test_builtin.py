@@ -12,6 +12,7 @@ from django.db import connection
 from apps.accounts.models import User
 from apps.agents.models import Agent
 from apps.artifacts.models import Artifact
+from apps.audit.models import AuditRow
 from apps.core.deadlines import Deadline
 from apps.domain.directives import read_directive
 from apps.rooms.models import Room
@@ -120,6 +121,11 @@ def seen(run: Run, name: str, arguments: dict[str, Any], step: int = 2) -> dict[
     return projection
 
 
+def stood_on(tool: str) -> Any:
+    """What the audit trail says that the result of this tool's one call stood on."""
+    return AuditRow.objects.get(action="call.settled", detail__tool=tool).detail["provenance"]
+
+
 def test_create_tells_the_id_and_version_and_not_the_body(run: Run) -> None:
     told = seen(run, "create_artifact", NOTE)
     artifact = Artifact.objects.get()
@@ -201,6 +207,29 @@ def test_a_native_file_that_is_asked_for_prefers_run_code_where_it_is_granted(as
     assert granted.preferred == ("run_code",)
     without = AGENT_LOOP_TOOL_NAMES - {"run_code"}
     assert read_directive(asked, authorized=without, hints=hints).preferred == ()
+
+
+def test_the_trail_says_which_version_was_read_and_which_pages_answered(
+    run: Run, note: Artifact
+) -> None:
+    version = note.versions.get()
+    seen(run, "read_artifact", {"artifact_id": str(note.pk)})
+    read = {"artifact": str(note.pk), "version": 1, "digest": version.blob_id}
+    assert stood_on("read_artifact") == {"read": read}
+
+    told = seen(run, "search_about", {"query": "receipt"}, step=3)
+    pages = [excerpt["path"] for excerpt in told["value"]["excerpts"]]
+    assert pages
+    assert stood_on("search_about") == {"pages": pages}
+    assert "three" not in str(AuditRow.objects.filter(action="call.settled").values())
+
+
+def test_a_draft_that_was_read_is_in_the_trail_as_far_as_it_went(
+    run: Run, draft: dict[str, Any]
+) -> None:
+    seen(run, "read_artifact", {"artifact_id": draft["draft_id"]})
+    read = {"artifact": draft["draft_id"], "version": 0, "digest": draft["digest"]}
+    assert stood_on("read_artifact") == {"read": read}
 
 
 @pytest.mark.parametrize("name", AT_ONCE)
