@@ -213,6 +213,16 @@ def test_two_workers_never_hold_one_run(room: Room, agent: Agent, member: User) 
     assert [fence for fence in fences if fence is not None] == [1]
 
 
+def test_every_request_to_a_model_carries_the_correlation_id_of_its_run(
+    room: Room, agent: Agent, member: User, model: FakeModel
+) -> None:
+    model.calls(("search_about", {"query": "receipt"}))
+    model.fails(503)
+    run = make_run(room, agent, member)
+    run_turn(run_id=run.pk)
+    assert model.correlation_ids == [run.correlation_id] * 2
+
+
 def test_a_second_message_waits_for_the_first_run(
     room: Room, agent: Agent, member: User, model: FakeModel
 ) -> None:
