@@ -448,3 +448,14 @@ def test_a_call_that_fails_ends_with_one(
     place = write(files=tree() | {"weather.py": source})
     code, report, _ = check(capsys, *exact(place, '{"celsius": 1}', "--state-dir", state))
     assert (code, report["execution"]["outcome"]) == (1, outcome)
+
+
+@pytest.mark.sandbox
+def test_no_call_of_a_package_takes_longer_than_its_runner_allows(
+    write: Write, state: str, capsys: pytest.CaptureFixture[str], settings: Any
+) -> None:
+    settings.PKG_RUNNER_TIMEOUT_SECONDS = 1
+    source = b"import time\n\n\ndef convert(a):\n    time.sleep(600)\n"
+    place = write(files=tree() | {"weather.py": source})
+    code, report, _ = check(capsys, *exact(place, '{"celsius": 1}', "--state-dir", state))
+    assert (code, report["execution"]["outcome"]) == (1, "timeout")
