@@ -258,6 +258,7 @@ def _execute(crossing: Crossing, rule: str) -> Crossed:
         projection=project(executed, tool.spec),
         explanation=executed.explanation,
         failure=executed.failure,
+        provenance=executed.result.provenance,
     )
 
 

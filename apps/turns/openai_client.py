@@ -11,6 +11,7 @@ from typing import Any, cast
 import httpx2
 import openai
 
+from apps.core.correlation import current_correlation_id
 from apps.turns.provider import (
     ArgumentsDelta,
     CallStarted,
@@ -58,15 +59,20 @@ class OpenAIProvider:
         tools: list[dict[str, Any]],
         stopped: Callable[[], bool],
     ) -> Iterator[Delta]:
-        """Yield the deltas of one completion."""
+        """Yield the deltas of one completion, asked for under the id of whoever asks."""
         request: dict[str, Any] = {
             "model": model or self._default_model,
             "messages": messages,
             "stream": True,
             "stream_options": {"include_usage": True},
+            # Read here and now: the answer may be heard in a thread that knows of no id.
+            "extra_headers": {"X-Correlation-ID": current_correlation_id()},
         }
         if tools:
             request["tools"] = tools
+        return self._stream(request, stopped)
+
+    def _stream(self, request: dict[str, Any], stopped: Callable[[], bool]) -> Iterator[Delta]:
         try:
             with self._client.chat.completions.create(**cast(Any, request)) as chunks:
                 yield from _deltas(chunks, stopped)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from apps.accounts.models import User
 from apps.agents.models import Agent
@@ -87,6 +87,32 @@ def test_a_question_is_stored_before_anything_waits_and_nothing_runs(
     assert list(ready_calls(10)) == []
     event = RoomEvent.objects.get(kind="approval.requested")
     assert "anna" not in str(event.data)
+
+
+def test_without_the_question_that_was_answered_nothing_runs(
+    asked: ApprovalRequest, member: User, letters: Letters
+) -> None:
+    say_yes(asked, member)
+    Receipt.objects.all().delete()
+    ApprovalRequest.objects.all().delete()
+    execute(asked)
+    assert letters.sent == []
+
+
+def test_where_questions_cannot_be_stored_nothing_that_asks_runs_and_the_rest_does(
+    run: Run, letters: Letters
+) -> None:
+    table = ApprovalRequest._meta.db_table
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER TABLE {table} RENAME TO away")
+        try:
+            with pytest.raises(DatabaseError):
+                crossed(run, "send_letter", {"to": "anna"})
+            settled = crossed(run, "list_available_agents", {}, step=2)
+        finally:
+            cursor.execute(f"ALTER TABLE away RENAME TO {table}")
+    assert letters.sent == []
+    assert settled.call.outcome == "ok"
 
 
 def test_an_approved_call_runs_once_and_wakes_its_run(

@@ -9,6 +9,7 @@ from django.db import DatabaseError
 
 from apps.accounts.models import User
 from apps.agents.models import Agent
+from apps.agents.services import change_agent
 from apps.artifacts.models import Artifact, ArtifactVersion
 from apps.audit.models import AuditRow
 from apps.boundary.crossing import Settled
@@ -42,6 +43,16 @@ def test_an_admitted_write_saves_settles_records_and_tells_the_room_at_once(run:
     assert AuditRow.objects.filter(action="chat.tool.write", outcome="ok").count() == 1
     kinds = list(RoomEvent.objects.filter(room=run.room).values_list("kind", flat=True))
     assert kinds[-3:] == ["call.proposed", "artifact.saved", "call.settled"]
+
+
+def test_the_trail_names_the_revision_of_the_agent_as_it_was_at_each_call(
+    run: Run, agent: Agent, member: User
+) -> None:
+    crossed(run, "list_available_agents", {})
+    change_agent(agent_id=agent.pk, actor=member, changes={"persona": "Be brief."})
+    crossed(run, "list_available_agents", {}, step=2)
+    rows = AuditRow.objects.filter(action="call.settled").order_by("pk")
+    assert [row.detail["revision"] for row in rows] == [1, 2]
 
 
 def test_positions_in_a_room_have_no_gap(run: Run) -> None:

@@ -17,6 +17,7 @@ from apps.artifacts.models import Artifact
 from apps.audit.models import AuditRow
 from apps.boundary import pipeline
 from apps.boundary.services import decide_approval
+from apps.core.errors import Conflict
 from apps.core.queue import ring
 from apps.domain.tooling import (
     Effect,
@@ -203,6 +204,20 @@ def test_a_write_of_ours_that_raises_says_one_fixed_sentence(began: Began) -> No
     assert warning["log_level"] == "warning"
     assert warning["call"] == str(call.pk)
     assert "plum at" in warning["chain"]
+
+
+@pytest.mark.parametrize("effect", [Effect.READ, Effect.WRITE])
+def test_a_refusal_of_ours_keeps_its_words_where_a_tool_lets_it_through(
+    began: Began, effect: Effect
+) -> None:
+    run = began(makes_a_note_then(Conflict("A room holds at most 50 people.")), effect=effect)
+    call = settled(run)
+    assert outcome(call) == ("error", "conflict", "caller")
+    nothing = " Nothing was saved." if effect is Effect.WRITE else ""
+    assert projection_of(call)["message"] == f"A room holds at most 50 people.{nothing}"
+    assert not Artifact.objects.exists()
+    # Its words are for the model and its member, not for everybody in the room.
+    assert RoomEvent.objects.get(kind="call.settled").data["explanation"] == ""
 
 
 def test_the_operators_warning_is_redacted_and_bounded(began: Began) -> None:

@@ -12,18 +12,37 @@ from django.db import connection
 from apps.accounts.models import User
 from apps.agents.models import Agent
 from apps.artifacts.models import Artifact
+from apps.audit.models import AuditRow
+from apps.core.deadlines import Deadline
 from apps.domain.directives import read_directive
 from apps.rooms.models import Room
 from apps.runs.bodies import projection_of
 from apps.runs.models import Call, Run
+from apps.sandbox.contents import contents, take_back
+from apps.sandbox.leases import hold
+from apps.sandbox.models import Workspace
+from apps.sandbox.spec import WorkChanges, WorkFile
 from apps.tools import catalog
 from apps.tools.contract import CallContext
 from apps.tools.registry import AGENT_LOOP_TOOL_NAMES, BUILTIN_TOOLS
 from tests.factories.rooms import claimed_run, crossed, make_agent, make_member, make_room
 
-AT_ONCE = sorted(name for name, tool in BUILTIN_TOOLS.items() if not tool.spec.later)
+AT_ONCE = [
+    pytest.param(name, marks=[pytest.mark.sandbox] if tool.needs_sandbox else [])
+    for name, tool in sorted(BUILTIN_TOOLS.items())
+    if not tool.spec.later
+]
 """What is carried out within the transaction that settles it."""
+BEFORE = b"x = 1\n"
 NOTE = {"title": "A note", "kind": "markdown", "body": "one\ntwo\nthree"}
+
+
+@pytest.fixture(autouse=True)
+def sandboxed(request: pytest.FixtureRequest) -> None:
+    """Have the sandbox there for a tool that is only offered beside it."""
+    name = getattr(request.node, "callspec", None) and request.node.callspec.params.get("name")
+    if name and BUILTIN_TOOLS[name].needs_sandbox:
+        request.getfixturevalue("supervised")
 
 
 @pytest.fixture
@@ -63,6 +82,8 @@ def draft(run: Run) -> dict[str, Any]:
 
 
 def valid_arguments(name: str, note: Artifact, draft: dict[str, Any]) -> dict[str, Any]:
+    if name == "edit_workspace":
+        return {"patch": a_patch()}
     return {
         "begin_artifact": {"title": "Another draft", "kind": "text"},
         "append_artifact": {**draft, "text": "two"},
@@ -74,7 +95,23 @@ def valid_arguments(name: str, note: Artifact, draft: dict[str, Any]) -> dict[st
         "list_available_agents": {},
         "invoke_agent": {"agent": "helper", "task": "Read what was written."},
         "search_about": {"query": "receipt"},
+        "read_workspace": {},
     }[name]
+
+
+def a_patch() -> str:
+    """An edit of a file of the run's workspace, by lines that were shown."""
+    run = Run.objects.get()
+    deadline = Deadline.after(30)
+    with hold(owner=run.member, room_id=run.room_id, call_id=None, deadline=deadline) as lease:
+        take_back(lease, WorkChanges(changed=(WorkFile("a.py", BEFORE),)))
+    shown = seen(run, "read_workspace", {"path": "a.py"}, step=12)["value"]["text"]
+    return f"{shown.splitlines()[0]}\nPUT 1.=1:\n+x = 2"
+
+
+def files() -> set[bytes]:
+    """What lies in workspaces now."""
+    return {file.content for space in Workspace.objects.all() for file in contents(space)}
 
 
 def seen(run: Run, name: str, arguments: dict[str, Any], step: int = 2) -> dict[str, Any]:
@@ -82,6 +119,11 @@ def seen(run: Run, name: str, arguments: dict[str, Any], step: int = 2) -> dict[
     projection = projection_of(crossed(run, name, arguments, step=step).call)
     assert projection is not None
     return projection
+
+
+def stood_on(tool: str) -> Any:
+    """What the audit trail says that the result of this tool's one call stood on."""
+    return AuditRow.objects.get(action="call.settled", detail__tool=tool).detail["provenance"]
 
 
 def test_create_tells_the_id_and_version_and_not_the_body(run: Run) -> None:
@@ -167,18 +209,43 @@ def test_a_native_file_that_is_asked_for_prefers_run_code_where_it_is_granted(as
     assert read_directive(asked, authorized=without, hints=hints).preferred == ()
 
 
+def test_the_trail_says_which_version_was_read_and_which_pages_answered(
+    run: Run, note: Artifact
+) -> None:
+    version = note.versions.get()
+    seen(run, "read_artifact", {"artifact_id": str(note.pk)})
+    read = {"artifact": str(note.pk), "version": 1, "digest": version.blob_id}
+    assert stood_on("read_artifact") == {"read": read}
+
+    told = seen(run, "search_about", {"query": "receipt"}, step=3)
+    pages = [excerpt["path"] for excerpt in told["value"]["excerpts"]]
+    assert pages
+    assert stood_on("search_about") == {"pages": pages}
+    assert "three" not in str(AuditRow.objects.filter(action="call.settled").values())
+
+
+def test_a_draft_that_was_read_is_in_the_trail_as_far_as_it_went(
+    run: Run, draft: dict[str, Any]
+) -> None:
+    seen(run, "read_artifact", {"artifact_id": draft["draft_id"]})
+    read = {"artifact": draft["draft_id"], "version": 0, "digest": draft["digest"]}
+    assert stood_on("read_artifact") == {"read": read}
+
+
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_an_agent_without_the_capability_is_denied_and_not_degraded(
     name: str, run: Run, note: Artifact, draft: dict[str, Any], agent: Agent
 ) -> None:
     capability = BUILTIN_TOOLS[name].spec.capability.value
+    arguments = valid_arguments(name, note, draft)
     Agent.objects.filter(pk=agent.pk).update(
         ceiling=[held for held in agent.ceiling if held != capability]
     )
-    told = seen(run, name, valid_arguments(name, note, draft))
+    told = seen(run, name, arguments)
     assert (told["outcome"], told["reason"]) == ("refused", "permission_denied")
     assert "value" not in told
     assert Artifact.objects.get().head == 1
+    assert files() <= {BEFORE}
 
 
 @pytest.mark.parametrize("name", AT_ONCE)
@@ -200,6 +267,7 @@ def test_a_tool_that_breaks_changes_nothing_and_the_turn_goes_on(
     told = seen(run, name, valid_arguments(name, note, draft))
     assert told["outcome"] == "raised"
     assert Artifact.objects.get().head == 1
+    assert files() <= {BEFORE}
     assert not Run.objects.exclude(pk=run.pk).exists()
     run.refresh_from_db()
     assert run.state == "running"
@@ -235,6 +303,7 @@ def test_a_tool_that_overruns_its_time_changes_nothing_and_the_turn_goes_on(
     assert (told["outcome"], told["reason"]) == ("timeout", "timeout")
     assert "value" not in told
     assert Artifact.objects.get().head == 1
+    assert files() <= {BEFORE}
     # What was read before stands, and the next call of the turn is made.
     assert projection_of(Call.objects.get(tool="read_artifact", step=2)) == before
     run.refresh_from_db()

@@ -377,6 +377,18 @@ def test_a_call_that_is_not_exact_is_refused_before_anything_runs(
     assert "SECRET" not in json.dumps(report)
 
 
+def test_a_declared_request_is_checked_and_never_sent(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = {"kind": "http", "method": "GET", "urlTemplate": "https://x.test/{celsius}"}
+    given = manifest("weather", "1.0.0", definition(spec=request))
+    del given["tools"][0]["entry"]
+    package = {"package.json": b'{"name": "weather", "version": "1.0.0"}'}
+    code, report, _ = check(capsys, *exact(write(given=given, files=package), '{"celsius": 1}'))
+    assert rules(report) == set()
+    assert (code, report["execution"]["outcome"]) == (1, "unsupported")
+
+
 def test_what_is_not_ready_is_not_executed(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -436,3 +448,14 @@ def test_a_call_that_fails_ends_with_one(
     place = write(files=tree() | {"weather.py": source})
     code, report, _ = check(capsys, *exact(place, '{"celsius": 1}', "--state-dir", state))
     assert (code, report["execution"]["outcome"]) == (1, outcome)
+
+
+@pytest.mark.sandbox
+def test_no_call_of_a_package_takes_longer_than_its_runner_allows(
+    write: Write, state: str, capsys: pytest.CaptureFixture[str], settings: Any
+) -> None:
+    settings.PKG_RUNNER_TIMEOUT_SECONDS = 1
+    source = b"import time\n\n\ndef convert(a):\n    time.sleep(600)\n"
+    place = write(files=tree() | {"weather.py": source})
+    code, report, _ = check(capsys, *exact(place, '{"celsius": 1}', "--state-dir", state))
+    assert (code, report["execution"]["outcome"]) == (1, "timeout")

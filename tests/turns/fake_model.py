@@ -19,6 +19,7 @@ class FakeModel:
     def __init__(self) -> None:
         self.script: list[Any] = []
         self.asked: list[dict[str, Any]] = []
+        self.correlation_ids: list[str] = []
         self.usage: dict[str, Any] | None = None
         self.url = ""
         self.for_ever = False
@@ -104,6 +105,7 @@ def fake_model() -> Iterator[FakeModel]:
 
         def do_POST(self) -> None:
             length = int(self.headers["Content-Length"])
+            model.correlation_ids.append(self.headers.get("X-Correlation-ID", ""))
             model.asked.append(json.loads(self.rfile.read(length)))
             if model.for_ever:
                 called = "call 1.0" in str(model.asked[-1]) or "tool_call_id" in str(

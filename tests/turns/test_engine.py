@@ -45,6 +45,10 @@ def test_an_answer_without_calls_is_the_last_word(
         "create_artifact",
         "update_artifact",
         "read_artifact",
+        "begin_artifact",
+        "append_artifact",
+        "finalize_artifact",
+        "discard_artifact",
         "list_available_agents",
         "invoke_agent",
         "search_about",
@@ -211,6 +215,16 @@ def test_two_workers_never_hold_one_run(room: Room, agent: Agent, member: User) 
     for thread in threads:
         thread.join()
     assert [fence for fence in fences if fence is not None] == [1]
+
+
+def test_every_request_to_a_model_carries_the_correlation_id_of_its_run(
+    room: Room, agent: Agent, member: User, model: FakeModel
+) -> None:
+    model.calls(("search_about", {"query": "receipt"}))
+    model.fails(503)
+    run = make_run(room, agent, member)
+    run_turn(run_id=run.pk)
+    assert model.correlation_ids == [run.correlation_id] * 2
 
 
 def test_a_second_message_waits_for_the_first_run(

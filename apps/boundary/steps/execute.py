@@ -21,6 +21,7 @@ from django.db import DatabaseError
 from apps.approvals.pauses import give_link
 from apps.boundary.crossing import Executed
 from apps.core.deadlines import Deadline
+from apps.core.errors import Conflict, Forbidden, Invalid, NotFound, Refusal, Unavailable
 from apps.core.statements import OutOfTime, bounded, was_cancelled
 from apps.domain.failures import reported_failure
 from apps.domain.projection import bound, declared_only
@@ -59,6 +60,14 @@ MAX_REPORTED = 1_500
 
 # Their words name hosts, statements and values of ours.
 _INFRASTRUCTURE = (DatabaseError, OSError, redis.RedisError)
+# What our own refusals come to, where a tool lets one through as it was raised.
+_REFUSED = (
+    (NotFound, Reason.NOT_FOUND),
+    (Forbidden, Reason.PERMISSION_DENIED),
+    (Invalid, Reason.INVALID_ARGUMENTS),
+    (Conflict, Reason.CONFLICT),
+    (Unavailable, Reason.DEPENDENCY_UNAVAILABLE),
+)
 # These say that the turn itself is over or not this worker's any more; nothing settles them.
 _LIFECYCLE = (StaleFence, RunOver, AlreadySettled)
 
@@ -237,6 +246,8 @@ def _raised(spec: Specification, call: Call, raised: Exception, *, stopped: bool
     if spec.effect is Effect.READ and stopped:
         said = "The call was cancelled before the tool had answered."
         return Executed(Outcome.STOPPED, ToolFailure(Reason.CANCELLED, said), said)
+    if isinstance(raised, Refusal) and (ours or spec.effect is Effect.READ):
+        return Executed(Outcome.ERROR, _refused(spec, raised))
     if spec.effect is Effect.READ:
         ours_to_say = f"The tool failed inside {where}. It only reads, so it may be called again."
         said = f"{ours_to_say} It said: {_words(raised)}" if _words(raised) else ours_to_say
@@ -252,6 +263,13 @@ def _raised(spec: Specification, call: Call, raised: Exception, *, stopped: bool
     )
     failure = ToolFailure(Reason.OUTCOME_UNKNOWN, said, domain=_whose(raised))
     return Executed(Outcome.AMBIGUOUS, failure, said)
+
+
+def _refused(spec: Specification, refusal: Refusal) -> ToolFailure:
+    """Return a refusal of ours as the failure that it is: its words are made to be shown."""
+    reasons = (reason for kind, reason in _REFUSED if isinstance(refusal, kind))
+    said = refusal.message if spec.effect is Effect.READ else f"{refusal.message}{_NOTHING}"
+    return ToolFailure(next(reasons, Reason.EXECUTION_ERROR), said)
 
 
 def _whose(raised: Exception) -> FaultDomain:

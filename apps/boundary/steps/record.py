@@ -63,6 +63,8 @@ def record(
             # A name that stood for nothing when it was proposed is words of a model.
             "tool": call.tool if call.effect else "",
             "agent": run.agent.slug,
+            # As it was when this was decided; an agent may be changed while it works.
+            "revision": run.agent.revision,
             "run": str(run.pk),
             "reason": reason,
             "domain": domain,

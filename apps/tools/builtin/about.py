@@ -24,7 +24,10 @@ from apps.tools.contract import CallContext, Tool
 def search_about(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
     """Return bounded excerpts of the product's documentation."""
     found = selectors.search_about(arguments["query"])
-    return ToolOk({"excerpts": [asdict(excerpt) for excerpt in found]})
+    return ToolOk(
+        {"excerpts": [asdict(excerpt) for excerpt in found]},
+        provenance={"pages": [excerpt.path for excerpt in found]} if found else {},
+    )
 
 
 TOOLS = (

@@ -106,7 +106,8 @@ def read_artifact(arguments: dict[str, Any], context: CallContext) -> ToolOk | T
             "lines": [
                 f"{number}: {line}" for number, line in enumerate(page.lines, page.first_line)
             ],
-        }
+        },
+        provenance=_read_from(artifact.pk, page.version.number, page.version.blob_id),
     )
 
 
@@ -124,8 +125,14 @@ def _draft_page(draft: Draft, first_line: int) -> ToolOk:
             "digest": draft.digest,
             "total_lines": len(lines),
             "lines": [f"{number}: {line}" for number, line in enumerate(shown, first_line)],
-        }
+        },
+        provenance=_read_from(draft.pk, 0, draft.digest),
     )
+
+
+def _read_from(artifact: Any, version: int, digest: str) -> dict[str, Any]:
+    """Say what was read, so that the trail tells what an answer stood on."""
+    return {"read": {"artifact": str(artifact), "version": version, "digest": digest}}
 
 
 def writer_of(context: CallContext) -> drafts.Writer:

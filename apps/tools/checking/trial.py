@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from apps.domain.canonical import canonical_json
+from apps.domain.entries import HttpEntry
 from apps.domain.tooling import MAX_TIMEOUT_S
 from apps.sandbox.client import Limits
 from apps.sandbox.commands import Bench, call_human_tool
@@ -87,6 +88,12 @@ def _call(sheet: Sheet, tool: ToolSheet, arguments: Any, socket: Path | None) ->
     spec, declared, manifest = tool.spec, tool.declared, sheet.manifest
     if declared is None or manifest is None:
         return _refused("not_ready", "The tool has no entry.")
+    if isinstance(declared.entry, HttpEntry):
+        return _refused(
+            "unsupported",
+            "A declared request is made for a call, with what its package was granted; a check"
+            " sends none.",
+        )
     if len(canonical_json(arguments)) > spec.argument_cap:
         return _refused("arguments", f"They are larger than {spec.argument_cap:,} bytes.")
     errors = spec.argument_errors(arguments)
