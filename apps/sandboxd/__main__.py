@@ -86,7 +86,7 @@ def _start_clean() -> None:
     os.closerange(RESULT_FD, 4096)
     # What is ignored here would be ignored inside as well; a shell's background jobs begin so.
     for number in signal.valid_signals():
-        if signal.getsignal(number) is signal.SIG_IGN and number not in _PYTHONS_OWN:
+        if signal.getsignal(number) == signal.SIG_IGN and number not in _PYTHONS_OWN:
             signal.signal(number, signal.SIG_DFL)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,6 +1,8 @@
 """Nothing piles up where no limit looks: nameless memory, kernel queues, pipes, dead files."""
 
 import json
+import signal
+from collections.abc import Callable
 
 import pytest
 
@@ -164,6 +166,27 @@ def test_a_crash_leaves_no_core(daemon: Daemon) -> None:
         """
     )
     assert told == [[True] * 3, [], []]
+
+
+def test_signals_that_the_supervisor_was_born_without_end_programs_all_the_same(
+    another_daemon: Callable[..., Daemon],
+) -> None:
+    """A shell's background job ignores some signals, and so would all that it starts."""
+    ignored = (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in ignored}
+    try:
+        daemon = another_daemon()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    told = daemon.told(
+        """
+        import json, signal
+        print(json.dumps([one.name for one in signal.valid_signals()
+                          if signal.getsignal(one) == signal.SIG_IGN]))
+        """
+    )
+    assert set(told) == {"SIGPIPE", "SIGXFSZ"}  # which Python itself ignores
 
 
 def test_a_program_cannot_make_itself_the_last_to_die(daemon: Daemon) -> None:
