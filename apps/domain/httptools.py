@@ -295,25 +295,25 @@ def prepare(tool: HttpTool, arguments: Mapping[str, Any]) -> Request:
     target = "/".join(_segment(part, arguments) for part in tool.path.split("/"))
     if query := "&".join(_pairs(tool.query, arguments)):
         target += f"?{query}"
-    _check_length(target)
+    _bounded("address", len(target), MAX_URL)
     headers = dict(tool.headers)
     body = _body(tool, arguments, headers)
-    _check_size(body)
+    _bounded("body", len(body), MAX_BODY)
     return Request(tool.method, target, tuple(headers.items()), body)
 
 
 def _segment(part: str, arguments: Mapping[str, Any]) -> str:
     filled = _PARAMETER.sub(lambda found: _in_path(found[1], arguments), part)
-    _check_length(filled)
+    _bounded("address", len(filled), MAX_URL)
     if filled != part and (_climbs(filled) or not filled):
-        raise BadRequest(f"{_names(part)} would lead to another place than it stands for.")
+        raise BadRequest(f"{part} would lead to another place than it stands for.")
     return filled
 
 
 def _in_path(name: str, arguments: Mapping[str, Any]) -> str:
     value = _scalar(name, arguments.get(name))
     # Before its layers are taken off, which takes time that grows with the square of its length.
-    _check_length(value)
+    _bounded("address", len(value), MAX_URL)
     bare = _bare(value)
     # Some servers decode twice; what would then be a separator is refused, not only encoded.
     if not value or any(sign in bare for sign in "/\\\x00"):
@@ -321,9 +321,9 @@ def _in_path(name: str, arguments: Mapping[str, Any]) -> str:
     return quote(value, safe="")
 
 
-def _check_length(text: str) -> None:
-    if len(text) > MAX_URL:
-        raise BadRequest(f"The address becomes longer than {MAX_URL} characters.")
+def _bounded(what: str, size: int, most: int) -> None:
+    if size > most:
+        raise BadRequest(f"The {what} becomes longer than {most:,} bytes.")
 
 
 def _climbs(segment: str) -> bool:
@@ -347,7 +347,7 @@ def _pairs(query: str, arguments: Mapping[str, Any]) -> Iterator[str]:
         elif (given := arguments.get(found[1])) is not None:
             # What is optional and absent leaves its pair out.
             text = _scalar(found[1], given)
-            _check_length(text)
+            _bounded("address", len(text), MAX_URL)
             yield f"{name}={quote(text, safe='')}"
 
 
@@ -373,13 +373,8 @@ def _filled(template: str, arguments: Mapping[str, Any], kind: str) -> bytes:
         body += template[end : found.start()].encode()
         body += _in_text(found[1], arguments, kind).encode()
         end = found.end()
-        _check_size(body)
+        _bounded("body", len(body), MAX_BODY)
     return bytes(body) + template[end:].encode()
-
-
-def _check_size(body: bytes | bytearray) -> None:
-    if len(body) > MAX_BODY:
-        raise BadRequest(f"The body becomes larger than {MAX_BODY:,} bytes.")
 
 
 def _in_text(name: str, arguments: Mapping[str, Any], kind: str) -> str:
@@ -402,7 +397,3 @@ def _scalar(name: str, value: Any) -> str:
     except UnicodeEncodeError:
         raise BadRequest(f"{name} holds half of a surrogate pair.") from None
     return value
-
-
-def _names(part: str) -> str:
-    return ", ".join(_PARAMETER.findall(part))

@@ -288,7 +288,7 @@ def test_a_value_that_stands_often_is_not_multiplied_beyond_the_bound() -> None:
     body = {"kind": "text", "template": "{book}" * 2_000}
     tracemalloc.start()
     try:
-        with pytest.raises(BadRequest, match="larger"):
+        with pytest.raises(BadRequest, match="longer"):
             prepare(tool(**POST, requestBody=body), {"book": "x" * 200_000, "note": 1})
         assert tracemalloc.get_traced_memory()[1] < 16 * 1024 * 1024
     finally:
@@ -299,7 +299,7 @@ def test_a_body_and_an_address_are_bounded() -> None:
     with pytest.raises(BadRequest, match="longer"):
         prepare(http_tool(DEFINITION), {"book": "x" * 9000, "note": 1})
     big = tool(**POST, requestBody={"kind": "json-input"})
-    with pytest.raises(BadRequest, match="larger"):
+    with pytest.raises(BadRequest, match="longer"):
         prepare(big, {"book": "x" * (1024 * 1024), "note": 1})
 
 
