@@ -149,7 +149,7 @@ def test_output_without_end_ends_the_kernel_also_between_two_cells(kernels: Daem
         "import threading\n"
         "def shout():\n"
         "    while True: print('x' * 10_000)\n"
-        "threading.Thread(target=shout, daemon=True).start()"
+        "threading.Timer(1, shout).start()"
     )
     assert kernels.quiet()
 
