@@ -3,7 +3,8 @@ PYTHON ?=
 export PYTHON
 python := .venv/bin/python
 # Two processes at a time, each with services of its own; a file's tests stay together.
-spread := -n 2 --dist loadfile
+# In the order of collection: the slowest first.
+spread := -n 2 --dist loadfile --no-loadscope-reorder
 beside := $(python) -m kaizen.supervisor.throwaway
 
 .PHONY: help up down demo check test lint format inventory lock venv

@@ -23,9 +23,9 @@ from apps.runs.services import add_seat  # noqa: E402
 from apps.sandbox import client  # noqa: E402
 from apps.sandbox.living import ask_living, close_living, open_living  # noqa: E402
 from apps.sandbox.spec import Limits, SandboxSpec  # noqa: E402
+from apps.sandboxd.exchange import Terms  # noqa: E402
 from apps.sandboxd.frames import write_line  # noqa: E402
 from apps.sandboxd.kernel_wire import Opening  # noqa: E402
-from apps.sandboxd.kernels import Terms  # noqa: E402
 from kaizen.runtimes import places  # noqa: E402
 from kaizen.supervisor.state import CLONE  # noqa: E402
 

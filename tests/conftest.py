@@ -17,11 +17,18 @@ django.setup()
 
 from apps.core.metrics import board  # noqa: E402
 
+SLOWEST = ("workers", "browser", "sandbox")
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes() -> None:
     """Let each process of a spread run begin as the first one did, with services of its own."""
     services.leave_to_workers()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest, so that no process is left alone with it at the end."""
+    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in SLOWEST))
 
 
 def pytest_unconfigure() -> None:

@@ -36,9 +36,9 @@ from apps.sandbox.living import (
 )
 from apps.sandbox.models import Kernel, Workspace, WorkspaceFile
 from apps.sandbox.spec import Limits, Reason, SandboxResult, SandboxSpec, WorkFile
+from apps.sandboxd.exchange import Terms
 from apps.sandboxd.frames import write_line
 from apps.sandboxd.kernel_wire import Answered, Opening
-from apps.sandboxd.kernels import Terms
 from apps.sandboxd.workfiles import Known
 
 IDLE_SECONDS: Final = 15 * 60

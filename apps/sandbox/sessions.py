@@ -27,9 +27,9 @@ from apps.sandbox.leases import this_node
 from apps.sandbox.living import Place, ask_living, close_living, open_living
 from apps.sandbox.models import ToolSession
 from apps.sandbox.spec import Reason, SandboxResult, SandboxSpec
+from apps.sandboxd.exchange import Terms
 from apps.sandboxd.frames import write_line
 from apps.sandboxd.kernel_wire import Answered, Closed, Opening
-from apps.sandboxd.kernels import Terms
 
 STOP_SECONDS: Final = 30
 DEFAULT_SECONDS: Final = 120.0

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Final
 
 from apps.domain.wire import BadFrame, Message, MessageReader, encode
-from apps.sandboxd.kernels import Answer
+from apps.sandboxd.exchange import Answer
 
 _RESULT_SECONDS: Final = 30.0
 _HAND_IN_SECONDS: Final = 30.0

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from apps.sandboxd.driver import Driver
+from apps.sandboxd.exchange import Exchange, State
 from apps.sandboxd.jobs import Reason
 from apps.sandboxd.kernel_wire import Closed, Opening
-from apps.sandboxd.kernels import Exchange, Kernel, State
+from apps.sandboxd.kernels import Kernel
 from apps.sandboxd.limits import Limits, clamp
 
 _log = logging.getLogger(__name__)

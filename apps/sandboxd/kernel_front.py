@@ -7,6 +7,7 @@ from typing import Final
 
 from apps.domain.wire import BadFrame, JsonValue, Message
 from apps.sandboxd.askers import KernelAsker
+from apps.sandboxd.exchange import Exchange
 from apps.sandboxd.jobs import BadJob, MessageFields
 from apps.sandboxd.keeper import Keeper, KeeperRefuses, lost
 from apps.sandboxd.kernel_wire import (
@@ -19,7 +20,7 @@ from apps.sandboxd.kernel_wire import (
     encode_closed,
     encode_opened,
 )
-from apps.sandboxd.kernels import Exchange, Kernel
+from apps.sandboxd.kernels import Kernel
 from apps.sandboxd.livefiles import FolderGone
 from apps.sandboxd.workfiles import BadWorkFiles, WorkFile, read_files
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from apps.domain.paths import BadPath, check_tree
 from apps.domain.wire import BadFrame, BadJson, JsonValue, Message, read_json
+from apps.sandboxd.exchange import Exchange, Terms
 from apps.sandboxd.frames import MAX_LINE
 from apps.sandboxd.jobs import (
     MAX_DEADLINE_MS,
@@ -24,7 +25,6 @@ from apps.sandboxd.jobs import (
     encode_job,
     encode_result,
 )
-from apps.sandboxd.kernels import Exchange, Terms
 from apps.sandboxd.workfiles import MAX_WORK_FILES, Known
 
 MAX_LIFE_MS: Final = 24 * 3600 * 1000

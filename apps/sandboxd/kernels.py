@@ -16,19 +16,24 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 from apps.domain.wire import BadFrame
+from apps.sandboxd.exchange import (
+    MAX_CALL_BYTES,
+    MAX_CALLS,
+    PASSED,
+    Exchange,
+    State,
+    Terms,
+)
 from apps.sandboxd.frames import MAX_LINE, Asks, Done, Frame, Lines, Ready, write_answer
-from apps.sandboxd.jobs import Output, Reason, SandboxResult, Stats
+from apps.sandboxd.jobs import Reason, SandboxResult, Stats
 from apps.sandboxd.launch import LiveSandbox, NotDead, is_ready
 from apps.sandboxd.limits import MIB, Limits
 from apps.sandboxd.livefiles import LiveFiles
 from apps.sandboxd.supervise import Kept
 from apps.sandboxd.watch import INTERVAL, Places, Watch
-from apps.sandboxd.workfiles import WorkChanges
 
 _log = logging.getLogger(__name__)
 
@@ -39,89 +44,6 @@ _IDLE_LOOK: Final = 0.25
 # A request that is cut short by itself gets this long to say so before all of it is killed.
 _INTERRUPT_SECONDS: Final = 2.0
 _LAST_MOMENT: Final = 0.5
-MAX_CALLS: Final = 64
-MAX_CALL_BYTES: Final = 4 * MIB
-
-
-class State(StrEnum):
-    """What a kernel is doing."""
-
-    STARTING = "starting"
-    IDLE = "idle"
-    BUSY = "busy"
-    LEAVING = "leaving"
-    ENDED = "ended"
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """How long a kernel may live, and what is said to it before it ends.
-
-    `farewell` is a line that is sent before the end, which then waits `farewell_ms` for an answer.
-    With `interrupt`, a request that runs out of time or is given up is ended by that line, and the
-    kernel lives on.
-    """
-
-    idle_ms: int
-    total_ms: int
-    farewell: bytes = b""
-    farewell_ms: int = 0
-    interrupt: bytes = b""
-
-
-class Answer(NamedTuple):
-    """What came of a call that a kernel asked for: the number of the call, and one JSON text."""
-
-    number: int
-    ok: bool
-    value: bytes
-
-
-class Asker(Protocol):
-    """Who asked: hears output and calls, answers them, and may give up."""
-
-    def fileno(self) -> int:
-        """Return the descriptor that becomes readable when there is news."""
-
-    def output(self, stream: str, chunk: bytes) -> None:
-        """Take a piece of output; never wait in here."""
-
-    def ask(self, number: int, name: str, arguments: bytes) -> None:
-        """Take a call that the kernel wants to have made; never wait in here."""
-
-    def push(self) -> None:
-        """Send on what could not be sent at once; never wait in here."""
-
-    @property
-    def has_unsent(self) -> bool:
-        """Whether something is left to be sent on."""
-
-    def news(self) -> list[Answer]:
-        """Return the answers that came."""
-
-    @property
-    def lost(self) -> bool:
-        """Whether the asker is gone or has cancelled."""
-
-
-@dataclass(slots=True)
-class Exchange:
-    """One request to a kernel, and what became of it. All that came out is untrusted."""
-
-    asker: Asker
-    line: bytes
-    deadline: float
-    keep_workspace: bool = False
-    collect: bool = False
-    wanted: tuple[str, ...] = ()
-    result: SandboxResult = field(default_factory=lambda: SandboxResult(Reason.DRIVER_FAILED))
-    said: bytes = b""
-    workspace: WorkChanges | None = None
-    outputs: tuple[Output, ...] = ()
-    begun: bool = False
-    kernel_ended: bool = False
-    calls: int = 0
-    finished: threading.Event = field(default_factory=threading.Event)
 
 
 class Kernel(threading.Thread):
@@ -228,7 +150,7 @@ class Kernel(threading.Thread):
                 continue
             if now >= next_look:
                 if found := self._watch.sample():
-                    self._finish(found, _PASSED[found])
+                    self._finish(found, PASSED[found])
                     return
                 pause = _IDLE_LOOK if self.state is State.IDLE else INTERVAL
                 next_look = time.monotonic() + pause
@@ -424,7 +346,7 @@ class Kernel(threading.Thread):
             self._mind_asker()
         # What it prints between two requests is nobody's, and bounded all the same.
         if self._read_bytes > self.limits.output_read_mb * MIB and self.reason is None:
-            self._finish(Reason.OUTPUT_LIMIT, _PASSED[Reason.OUTPUT_LIMIT])
+            self._finish(Reason.OUTPUT_LIMIT, PASSED[Reason.OUTPUT_LIMIT])
         return True
 
     def _complete(self, line: bytes) -> None:
@@ -433,7 +355,7 @@ class Kernel(threading.Thread):
         if self.reason is not None:
             return
         if found := self._watch.sample():
-            self._finish(found, _PASSED[found])
+            self._finish(found, PASSED[found])
             return
         exchange = self._exchange
         if exchange is None:
@@ -545,11 +467,3 @@ class Kernel(threading.Thread):
             exchange.finished.set()
         self.ready.set()
         _log.info("Kernel %s ended: %s. %s", self.generation[:8], reason, self.detail)
-
-
-_PASSED: Final = {
-    Reason.CPU_LIMIT: "It used more CPU time than it may in its life.",
-    Reason.MEMORY_LIMIT: "It used more memory than it may.",
-    Reason.OUTPUT_LIMIT: "It wrote more output than it may.",
-    Reason.TOO_MANY_FILES: "It made more files than it may.",
-}

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from apps.sandbox.living import Files, ask_living, close_living, open_living
 from apps.sandbox.spec import Limits, SandboxSpec, WorkFile
+from apps.sandboxd.exchange import Terms
 from apps.sandboxd.frames import write_line
 from apps.sandboxd.kernel_wire import Answered, Closed, Opened, Opening
-from apps.sandboxd.kernels import Terms
 from apps.sandboxd.workfiles import known_of
 from tests.sandboxd.daemon import CLONE, Daemon
 

@@ -248,7 +248,7 @@ def test_a_supervisor_that_is_killed_takes_every_kernel_along(kernels: Daemon) -
     kernels.process.send_signal(signal.SIGKILL)
     kernels.process.wait()
     until = time.monotonic() + 10
-    while any(Path(f"/proc/{pid}/root/workspace").exists() for pid in children):
+    while any(Path(f"/proc/{pid}/root", "workspace").exists() for pid in children):
         assert time.monotonic() < until
         time.sleep(0.02)
     with pytest.raises(SandboxUnavailable):

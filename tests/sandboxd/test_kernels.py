@@ -13,7 +13,7 @@ from apps.sandbox.client import JobRefused, SandboxBusy
 from apps.sandbox.errors import KernelLost
 from apps.sandbox.living import Files
 from apps.sandbox.spec import Limits, WorkFile
-from apps.sandboxd.kernels import Terms
+from apps.sandboxd.exchange import Terms
 from apps.sandboxd.workfiles import known_of
 from tests.sandboxd.daemon import Daemon
 from tests.sandboxd.living import Living, holding, python_spec

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from apps.sandboxd import cgroups
 from apps.sandboxd.driver import Driver
+from apps.sandboxd.exchange import Asker, Exchange
 from apps.sandboxd.jobs import (
     Output,
     Reason,
@@ -26,7 +27,7 @@ from apps.sandboxd.jobs import (
     encode_result,
 )
 from apps.sandboxd.keeper import Keeper, KeeperRefuses
-from apps.sandboxd.kernels import Asker, Exchange, Kernel
+from apps.sandboxd.kernels import Kernel
 from apps.sandboxd.layout import Descriptors, Layout, Runtime, arguments
 from apps.sandboxd.limits import CEILINGS, BadLimit, Clamp, Limits, clamp, read_limits
 from apps.sandboxd.livefiles import LiveFiles

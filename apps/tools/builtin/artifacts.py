@@ -166,8 +166,14 @@ def saved(version: ArtifactVersion) -> ToolOk:
     )
 
 
-_ID = {"type": "string", "minLength": 36, "maxLength": 36}
-_TITLE = {"type": "string", "minLength": 1, "maxLength": 200}
+ID = {"type": "string", "minLength": 36, "maxLength": 36}
+TITLE = {"type": "string", "minLength": 1, "maxLength": 200}
+KIND = {"type": "string", "enum": list(WRITABLE_KINDS)}
+LANGUAGE = {
+    "type": "string",
+    "maxLength": 40,
+    "description": "For code: the programming language.",
+}
 _BODY = {"type": "string", "maxLength": MAX_BODY, "description": "The whole text."}
 
 TOOLS = (
@@ -182,13 +188,9 @@ TOOLS = (
             input_schema={
                 "type": "object",
                 "properties": {
-                    "title": _TITLE,
-                    "kind": {"type": "string", "enum": list(WRITABLE_KINDS)},
-                    "language": {
-                        "type": "string",
-                        "maxLength": 40,
-                        "description": "For code: the programming language.",
-                    },
+                    "title": TITLE,
+                    "kind": KIND,
+                    "language": LANGUAGE,
                     "body": _BODY,
                 },
                 "required": ["title", "kind", "body"],
@@ -218,13 +220,13 @@ TOOLS = (
             input_schema={
                 "type": "object",
                 "properties": {
-                    "artifact_id": _ID,
+                    "artifact_id": ID,
                     "expected_version": {
                         "type": "integer",
                         "minimum": 0,
                         "description": "0 completes an unfinished draft.",
                     },
-                    "title": _TITLE,
+                    "title": TITLE,
                     "body": _BODY,
                 },
                 "required": ["artifact_id", "expected_version", "body"],
@@ -252,7 +254,7 @@ TOOLS = (
             input_schema={
                 "type": "object",
                 "properties": {
-                    "artifact_id": _ID,
+                    "artifact_id": ID,
                     "first_line": {"type": "integer", "minimum": 1},
                 },
                 "required": ["artifact_id"],

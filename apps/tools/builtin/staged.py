@@ -7,7 +7,6 @@ from typing import Any
 from apps.artifacts import drafts
 from apps.artifacts.drafts import MAX_PIECE, Cursor
 from apps.artifacts.errors import DraftTaken, StaleCursor
-from apps.artifacts.models import WRITABLE_KINDS
 from apps.core.errors import Invalid, NotFound
 from apps.domain.tooling import (
     Capability,
@@ -22,7 +21,15 @@ from apps.domain.tooling import (
     ToolOk,
     specify,
 )
-from apps.tools.builtin.artifacts import provenance_of, saved, writer_of
+from apps.tools.builtin.artifacts import (
+    ID,
+    KIND,
+    LANGUAGE,
+    TITLE,
+    provenance_of,
+    saved,
+    writer_of,
+)
 from apps.tools.contract import CallContext, Tool
 
 
@@ -104,9 +111,8 @@ def _refused(refusal: Exception) -> ToolFailure:
     return ToolFailure(Reason.INVALID_ARGUMENTS, str(refusal))
 
 
-_ID = {"type": "string", "minLength": 36, "maxLength": 36}
 _CURSOR = {
-    "draft_id": _ID,
+    "draft_id": ID,
     "sequence": {
         "type": "integer",
         "minimum": 0,
@@ -136,13 +142,9 @@ TOOLS = (
             input_schema={
                 "type": "object",
                 "properties": {
-                    "title": {"type": "string", "minLength": 1, "maxLength": 200},
-                    "kind": {"type": "string", "enum": list(WRITABLE_KINDS)},
-                    "language": {
-                        "type": "string",
-                        "maxLength": 40,
-                        "description": "For code: the programming language.",
-                    },
+                    "title": TITLE,
+                    "kind": KIND,
+                    "language": LANGUAGE,
                 },
                 "required": ["title", "kind"],
                 "additionalProperties": False,
@@ -217,7 +219,7 @@ TOOLS = (
             description="Throw a draft away, with all that was written of it.",
             input_schema={
                 "type": "object",
-                "properties": {"draft_id": _ID},
+                "properties": {"draft_id": ID},
                 "required": ["draft_id"],
                 "additionalProperties": False,
             },
