@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +28,7 @@ from apps.sandbox.errors import DependenciesMissing, SandboxUnavailable
 from apps.sandbox.replies import BadReply, read_frame
 from apps.sandbox.spec import Limits, Output, Reason, SandboxSpec
 from apps.sandbox.store import Draft, StillInstalling, Store, StoreFull, the_store
+from apps.sandbox.trust import machine_authorities
 
 _HARNESS: Final = Path(__file__).with_name("harness") / "fetch_archives.py"
 _LOT: Final = 48
@@ -108,8 +108,8 @@ def _allows(word: str, wanted: tuple[str, ...]) -> bool:
 
 
 def _authorities() -> Path:
-    """Return whom to trust about the registry's name: the machine's own list, if it names one."""
-    return Path(os.environ.get("SSL_CERT_FILE") or certifi.where())
+    """Return whom to trust about the registry's name: whom the machine trusts, if it says so."""
+    return machine_authorities() or Path(certifi.where())
 
 
 class _Installation:

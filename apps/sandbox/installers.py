@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -15,15 +14,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from apps.sandbox.trust import machine_authorities
 from apps.sandboxd.runtimes import FOLDER, FONT_LIST, NODE, OFFICE, PI
 
 _PINS: Final = Path(__file__).with_name("pins")
 _PATIENCE: Final = 900
-# Where distributions keep the authorities that a machine trusts.
-_AUTHORITIES: Final = (
-    Path("/etc/ssl/certs/ca-certificates.crt"),
-    Path("/etc/pki/tls/certs/ca-bundle.crt"),
-)
 _UV: Final = Path(sys.executable).with_name("uv")
 
 _OFFICE_TRIAL: Final = """
@@ -156,9 +151,8 @@ def _install_node(materials: Materials, draft: Path) -> None:
 def _npm_environment() -> dict[str, str]:
     """Return npm's environment: ours, and trust in whom this machine trusts, which Node lacks."""
     ours = {key: value for key, value in os.environ.items() if key != "NODE_OPTIONS"}
-    found = ssl.get_default_verify_paths().cafile
-    trusted = [Path(found)] if found else [one for one in _AUTHORITIES if one.is_file()]
-    return {"NODE_EXTRA_CA_CERTS": str(trusted[0]), **ours} if trusted else ours
+    trusted = machine_authorities()
+    return {"NODE_EXTRA_CA_CERTS": str(trusted), **ours} if trusted else ours
 
 
 def _install_pi(materials: Materials, draft: Path) -> None:
