@@ -26,6 +26,11 @@ def pytest_xdist_setupnodes() -> None:
     services.leave_to_workers()
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name no case by bytes that are not text: packed ones differ from second to second."""
+    return argname if isinstance(val, bytes) and not val.decode("latin-1").isprintable() else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that no process is left alone with it at the end."""
     items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in SLOWEST))
