@@ -7,10 +7,10 @@ two pieces neither a connection of the database nor the loop of the server waits
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
@@ -20,6 +20,9 @@ from django.http.response import HttpResponseBase
 from django.utils.cache import get_conditional_response
 from django.utils.http import content_disposition_header
 from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer
+from rest_framework.request import Request
 
 from apps.core.blobs import piece_of_blob
 
@@ -36,15 +39,19 @@ class GivenAsItIs(BaseContentNegotiation):
     Only a problem is rendered, and always in the one form that problems have.
     """
 
-    def select_parser(self, request: Any, parsers: Sequence[Any]) -> Any:
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser:
         """Take the first parser; such requests have no body."""
-        return parsers[0]
+        return next(iter(parsers))
 
     def select_renderer(
-        self, request: Any, renderers: Sequence[Any], format_suffix: str | None = None
-    ) -> Any:
+        self,
+        request: Request,
+        renderers: Iterable[BaseRenderer],
+        format_suffix: str | None = None,
+    ) -> tuple[BaseRenderer, str]:
         """Take the first renderer."""
-        return renderers[0], renderers[0].media_type
+        first = next(iter(renderers))
+        return first, first.media_type
 
 
 @dataclass(frozen=True, slots=True)
