@@ -6,9 +6,10 @@ import django
 import pytest
 import redis
 from django.conf import settings
-from django.test import override_settings
+from django.test import TransactionTestCase, override_settings
 
 from tests import services
+from tests.emptying import empty_database
 from tests.stack import RunningStack
 
 services.begin()
@@ -52,6 +53,14 @@ def django_db_modify_db_settings(
     embedded_services: None, django_db_modify_db_settings_parallel_suffix: None
 ) -> None:
     """Start the services before pytest-django makes its test database, one for each process."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_emptying() -> Iterator[None]:
+    """Leave an empty database after each test that commits, at the price of what it wrote."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", empty_database)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)
