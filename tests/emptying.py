@@ -6,9 +6,11 @@ rows, and those are emptied. Foreign keys are checked at the commit, so the orde
 """
 
 from functools import cache
+from typing import LiteralString
 
 from django.apps import apps
 from django.db import connection, transaction
+from psycopg.sql import SQL, Composed, Identifier
 
 KEPT = {"django_migrations", "django_content_type", "auth_permission"}
 """Made by the migrations for what the models are; no test changes them."""
@@ -18,15 +20,13 @@ def empty_database(_: object = None) -> None:
     """Empty every table that has rows, but those that only describe the models."""
     names, appended = _tables()
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT " + ", ".join(f"EXISTS (SELECT FROM {_quoted(name)})" for name in names)
-        )
+        cursor.execute(SQL("SELECT {}").format(_each(SQL("EXISTS (SELECT FROM {})"), names, ", ")))
         filled = {name for name, rows in zip(names, cursor.fetchone(), strict=True) if rows}
         deleted = sorted(filled - appended)
         if deleted:
-            cursor.execute("; ".join(f"DELETE FROM {_quoted(name)}" for name in deleted))
+            cursor.execute(_each(SQL("DELETE FROM {}"), deleted, "; "))
         if filled & appended:
-            cursor.execute("TRUNCATE " + ", ".join(map(_quoted, sorted(appended))))
+            cursor.execute(SQL("TRUNCATE {}").format(_each(SQL("{}"), sorted(appended), ", ")))
 
 
 @cache
@@ -42,5 +42,5 @@ def _tables() -> tuple[list[str], frozenset[str]]:
     return sorted(names), frozenset(names & guarded)
 
 
-def _quoted(name: str) -> str:
-    return connection.ops.quote_name(name)
+def _each(form: SQL, tables: list[str], between: LiteralString) -> Composed:
+    return SQL(between).join(form.format(Identifier(table)) for table in tables)
