@@ -82,7 +82,7 @@ def _object(part: str, what: str) -> dict[str, Any]:
     return read
 
 
-def _key_in(header: dict[str, Any]) -> tuple[str, dict[str, str]]:
+def _key_in(header: dict[str, Any]) -> tuple[str, dict[str, str | list[str]]]:
     """Return the algorithm and the public key of a header, with nothing but what makes the key."""
     if header.get("typ") != TYPE:
         raise BadProof(f"The proof's typ is {TYPE}.")
@@ -155,7 +155,7 @@ def _place(parts: SplitResult) -> tuple[str, str, int | None, str]:
     return scheme, (parts.hostname or "").lower(), port, parts.path or "/"
 
 
-def _verified(text: str, algorithm: str, jwk: dict[str, str]) -> str:
+def _verified(text: str, algorithm: str, jwk: dict[str, str | list[str]]) -> str:
     """Return the thumbprint of the key under which the proof is signed."""
     # Here, so that nobody who holds no key pays for the library.
     from joserfc import jws
