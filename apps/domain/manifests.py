@@ -19,6 +19,7 @@ from apps.domain.entrychecks import (
     entry_in_tree,
     program_in_tree,
 )
+from apps.domain.handing import FIELD, FIELD_SCHEMA, with_couriers
 from apps.domain.kindgi import DEFINITION_SCHEMA, contradictions, unsupported
 from apps.domain.lockfiles import LOCK, dependency_problems
 from apps.domain.packagetools import PackageTool
@@ -92,6 +93,7 @@ _MANIFEST_SCHEMA: Final[dict[str, Any]] = {
                     "collaboration_class": {"enum": list(COLLABORATION_CLASSES)},
                     # A function, a program or a file tool; each is read by its own rules.
                     "entry": True,
+                    FIELD: FIELD_SCHEMA,
                 },
                 # A tool that is silent about rooms stays out of them.
                 "required": ["definition"],
@@ -346,7 +348,8 @@ def _tools_of(
             _check_coherence(tool, where, problems)
         tools.append(tool)
     check_shared([(tool.entry, tool.definition) for tool in tools], problems)
-    return tuple(tools)
+    # Each is looked at beside the others, so only once all of them hold.
+    return tuple(tools) if problems else with_couriers(tools, raw["tools"], problems)
 
 
 def _tool(raw: dict[str, Any], item: dict[str, Any], entry: Entry) -> PackageTool:

@@ -22,6 +22,7 @@ from apps.domain.tooling import (
     EffectKind,
     Family,
     Guard,
+    Pauses,
     Risk,
     Specification,
     specify,
@@ -42,6 +43,8 @@ class PackageTool:
     definition_text: bytes
     # The artifact that declares it: what a command or a file tool may look at.
     artifact: str = ""
+    # The declared request that carries the link of a tool that pauses.
+    courier: "PackageTool | None" = None
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -79,9 +82,18 @@ class PackageTool:
         request = self.request
         if request is not None:
             return (request.origin,)
+        carried = self.courier.reaches if self.courier is not None else ()
         if self.network.kind is NetworkKind.PUBLIC:
-            return (ANY_HOST,)
-        return tuple(str(rule) for rule in self.network.hosts)
+            return (ANY_HOST, *carried)
+        return tuple(dict.fromkeys((*map(str, self.network.hosts), *carried)))
+
+    @property
+    def link_goes_to(self) -> str:
+        """Where the link of a call that waits is sent, as it is shown; empty where none waits."""
+        request = self.courier.request if self.courier is not None else None
+        if self.courier is None or request is None:
+            return ""
+        return f"{request.method} {request.origin}{request.path}, by {self.courier.tool_name}"
 
     @property
     def published(self) -> str:
@@ -123,7 +135,9 @@ class PackageTool:
             capability=Capability.PACKAGES_CALL,
             risk=_RISKS[effect],
             side_effects=effects,
-            parallel_safe=effect is Effect.READ and not self._shares and not self.uses_connection,
+            parallel_safe=effect is Effect.READ
+            and not (self._shares or self.uses_connection or self.courier),
+            pauses=None if self.courier is None else Pauses(),
             source=f"package:{self.ref}",
             family=Family.PACKAGES,
             surface=self.ref.partition("@")[0],
@@ -131,7 +145,9 @@ class PackageTool:
             effect_domain=EffectDomain.EXTERNAL,
             collaboration=self.collaboration,
             # What came from outside is data, whether the author says so or not.
-            outside_data=definition.get("resultIsOutsideData") is True or bool(self.network),
+            outside_data=definition.get("resultIsOutsideData") is True
+            or bool(self.network)
+            or self.courier is not None,
             uses_connection=self.uses_connection,
             reaches=self.reaches,
             needs_approval_when_unattended=definition.get("needsApprovalWhenUnattended") is True,
@@ -155,7 +171,10 @@ class PackageTool:
 
     def _seconds(self) -> float:
         asked = self.timeout_ms
-        return DEFAULT_TIMEOUT_S if asked is None else min(asked / 1000, MAX_TIMEOUT_S)
+        own = DEFAULT_TIMEOUT_S if asked is None else asked / 1000
+        # What carries the link is sent after the code has run.
+        carried = self.courier.timeout_ms if self.courier is not None else None
+        return min(own + (carried or 0) / 1000, MAX_TIMEOUT_S)
 
 
 _RISKS: Final = {Effect.READ: Risk.LOW, Effect.WRITE: Risk.MEDIUM, Effect.SENSITIVE: Risk.HIGH}

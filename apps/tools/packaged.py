@@ -26,10 +26,18 @@ from apps.domain.entries import (
     PythonEntry,
 )
 from apps.domain.filescope.files import Files
+from apps.domain.handing import BadPause, asked_pause
 from apps.domain.lockfiles import BadLock, dependencies_of
 from apps.domain.manifests import BadManifest, Manifest, parse_manifest
 from apps.domain.manifests import PackageTool as Declared
-from apps.domain.tooling import BadSpecification, Reason, Specification, ToolFailure, ToolOk
+from apps.domain.tooling import (
+    BadSpecification,
+    Paused,
+    Reason,
+    Specification,
+    ToolFailure,
+    ToolOk,
+)
 from apps.domain.tooling.features import Feature
 from apps.grants.selectors import granted_package_tools
 from apps.packages.errors import TreeMismatch
@@ -44,7 +52,7 @@ from apps.sandbox.node import call_node_tool
 from apps.sandbox.pi import call_pi_tool
 from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
 from apps.tools.contract import CallContext, Handler, Tool
-from apps.tools.declared import call_request, network_allowed
+from apps.tools.declared import call_request, hand_link_on, network_allowed
 from apps.tools.filetools import call_declared_file_tool
 
 MAX_TOLD = 40
@@ -91,7 +99,7 @@ def as_tool(row: PackageTool) -> Tool | None:
     """
     admitted = _Admitted(row.version_id, row.version)
     try:
-        network = _declared(admitted, row.name).network
+        declared = _declared(admitted, row.name)
         spec = _specification(admitted, row.name)
     except (BadManifest, BadSpecification, LookupError) as broken:
         log.error("package_tool_unreadable", tool=row.name, error=str(broken)[:200])
@@ -100,7 +108,8 @@ def as_tool(row: PackageTool) -> Tool | None:
         spec=spec,
         handler=_handler(row, admitted),
         feature=Feature.PACKAGES,
-        allowed=network_allowed(network),
+        allowed=network_allowed(declared.network)
+        and (declared.courier is None or network_allowed(declared.courier.network)),
     )
 
 
@@ -131,7 +140,7 @@ def _manifest(admitted: _Admitted) -> Manifest:
 
 
 def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
-    def call(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
+    def call(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure | Paused:
         tool = _declared(admitted, row.name)
         if isinstance(tool.entry, HttpEntry):
             return call_request(tool, arguments, context)
@@ -150,6 +159,13 @@ def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
             cancelled=context.cancelled,
             run_id=context.run_id,
         )
+        if tool.courier is not None and reply.kind is ReplyKind.VALUE:
+            try:
+                asked = asked_pause(tool.entry, reply.value)
+            except BadPause as wrong:
+                return ToolFailure(Reason.CONTRACT_ERROR, f"The tool asked to wait. {wrong}")
+            if asked is not None:
+                return hand_link_on(tool, asked, context)
         return _result(reply, tool)
 
     return call

@@ -95,6 +95,8 @@ class Paused:
     """
 
     seconds: float | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    """How the link was handed over, kept with the record of the wait and shown to no model."""
 
 
 @dataclass(frozen=True, slots=True)
