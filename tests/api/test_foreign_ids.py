@@ -56,6 +56,7 @@ OTHER_PATHS: list[tuple[str, str, Any]] = [
     ("delete", "automations/{automation}", None),
     ("post", "automations/{automation}/revoke", {}),
     ("post", "automations/{automation}/token", {}),
+    ("get", "artifacts/{artifact}/versions/1/content", None),
     ("get", "agents/{agent}", None),
     ("patch", "agents/{agent}", {"name": "Mine"}),
     ("delete", "agents/{agent}", None),

@@ -73,6 +73,8 @@ class Facts:
     stop_requested: bool | None
     # A member who asks needs no grant; whatever else started a run does, and now.
     grant: GrantState | None = GrantState.NOT_NEEDED
+    # What is said of a tool that is not enabled, where there is more to say than that it is off.
+    tool_hindrance: str = ""
     policy_tree: PolicyTree | None = field(default_factory=PolicyTree)
     # What this run was narrowed to when it began: by its parent, and by the member's choice then.
     run_ceiling: Narrowing | None = field(default_factory=Narrowing)
