@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ('agents', '0002_turn_settings'),
         ('rooms', '0001_initial'),
-        ('runs', '0008_call_parent'),
+        ('runs', '0009_token_key'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
