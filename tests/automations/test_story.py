@@ -111,7 +111,6 @@ def test_a_yes_after_the_grant_was_revoked_executes_nothing_and_the_run_says_so(
     member: User, agent: Agent, room: Room, model: FakeModel, letters: Letters
 ) -> None:
     model.calls(("send_report", {"to": "anna"}))
-    model.says("I could not send it.")
     mara = client_of(member)
     address, program = make_hook(mara, agent, room)
     assert program.post(f"{address}/start", {}).status_code == 202
@@ -124,9 +123,12 @@ def test_a_yes_after_the_grant_was_revoked_executes_nothing_and_the_run_says_so(
     assert (call.outcome, call.rule) == ("refused", "automation_grant_holds")
     assert letters.sent == []
     assert Receipt.objects.get().spent_at is None
-    assert Run.objects.get().state == "finished"
-    told = RoomEvent.objects.filter(kind="message.posted").latest("position").data
-    assert told["text"] == "I could not send it."
+    ended = Run.objects.get()
+    assert (ended.state, ended.outcome) == ("finished", "failed")
+    # Nobody looks for another way to what was withdrawn.
+    assert len(model.asked) == 1
+    told = RoomEvent.objects.filter(kind="run.finished").latest("position").data
+    assert "not allowed here" in told["explanation"]
     refused = program.post(f"{address}/start", {})
     assert (refused.status_code, refused.json()["rule"]) == (409, "automation_is_active")
     actions = list(
