@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import re2
+
 HIDDEN: Final = "[internal host]"
 MAX_NAMES: Final = 256
 MAX_NAME: Final = 253
@@ -34,6 +36,11 @@ _BEFORE_6: Final = r"(?<![0-9A-Za-z:])"
 _AFTER_6: Final = r"(?![0-9A-Za-z:])"
 _GROUP: Final = r"[0-9A-Fa-f]{0,4}"
 _VERSION_6: Final = re.compile(rf"{_BEFORE_6}{_GROUP}(?::{_GROUP}){{2,7}}{_AFTER_6}")
+
+# Whatever holds an address holds this, and it is found without going back.
+_MAYBE: Final = re2.compile(
+    r"[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]|[0-9A-Fa-f]?:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]?"
+)
 
 _SIDE: Final = r"(?<![A-Za-z0-9_-])"
 _END: Final = r"(?![A-Za-z0-9_-])"
@@ -92,7 +99,7 @@ class InternalHosts:
                 return True
         if not self._blocks:
             return False
-        return bool(_VERSION_4.search(text) or (text.count(":") > 1 and _VERSION_6.search(text)))
+        return _MAYBE.search(text) is not None
 
     def hide(self, text: str) -> str:
         """Return a text without what is internal."""
