@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-import re2
+import re2  # type: ignore[import-untyped]
 
 HIDDEN: Final = "[internal host]"
 MAX_NAMES: Final = 256
