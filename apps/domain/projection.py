@@ -102,7 +102,7 @@ def _projected_failure(
     projected: dict[str, Any] = {
         "status": "error",
         "reason": failure.reason.value,
-        "message": _clipped(hosts.hide(redact(storable(failure.message))), MAX_MESSAGE),
+        "message": _said(failure, hosts),
         "retryable": failure.retryable,
         "fault": failure.fault.value,
     }
@@ -116,6 +116,11 @@ def _projected_failure(
         projected["saved"] = [hosts.hide(name) for name in failure.saved[:MAX_SAVED]]
         projected["notice"] = INCOMPLETE_NOTICE
     return projected
+
+
+def _said(failure: ToolFailure, hosts: InternalHosts) -> str:
+    message = hosts.hide(redact(storable(failure.message)))
+    return str(bound(message)) if failure.stated else _clipped(message, MAX_MESSAGE)
 
 
 def _names_everything(schema: dict[str, Any]) -> bool:
