@@ -29,13 +29,21 @@ from apps.domain.filescope.files import Files
 from apps.domain.lockfiles import BadLock, dependencies_of
 from apps.domain.manifests import BadManifest, Manifest, parse_manifest
 from apps.domain.manifests import PackageTool as Declared
-from apps.domain.tooling import BadSpecification, Reason, Specification, ToolFailure, ToolOk
+from apps.domain.tooling import (
+    BadSpecification,
+    Effect,
+    Reason,
+    Specification,
+    ToolFailure,
+    ToolOk,
+)
 from apps.domain.tooling.features import Feature
 from apps.grants.selectors import granted_package_tools
 from apps.packages.errors import TreeMismatch
 from apps.packages.models import PackageTool, PackageVersion
 from apps.packages.selectors import load_tree
-from apps.sandbox.boundtools import Binding, call_bound_tool
+from apps.runs.models import Run
+from apps.sandbox.boundtools import Binding, call_bound_tool, session_name
 from apps.sandbox.client import Limits
 from apps.sandbox.commands import Bench, call_command_tool
 from apps.sandbox.dependencies import install
@@ -43,6 +51,8 @@ from apps.sandbox.errors import DependenciesMissing
 from apps.sandbox.node import call_node_tool
 from apps.sandbox.pi import call_pi_tool
 from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
+from apps.sandbox.session_program import Door
+from apps.sandbox.sessions import session_home, session_of_run
 from apps.tools.contract import CallContext, Handler, Tool
 from apps.tools.declared import call_request, network_allowed
 from apps.tools.filetools import call_declared_file_tool
@@ -101,7 +111,21 @@ def as_tool(row: PackageTool) -> Tool | None:
         handler=_handler(row, admitted),
         feature=Feature.PACKAGES,
         allowed=network_allowed(network),
+        home=_home(row, admitted),
     )
+
+
+def _home(row: PackageTool, admitted: _Admitted) -> Callable[[dict[str, Any], Run], str] | None:
+    """Return what names the other node where the session of a tool lives, if it has a session."""
+    entry = _declared(admitted, row.name).entry
+    if not isinstance(entry, CommandEntry) or not entry.session:
+        return None
+    manifest = _manifest(admitted)
+    session = manifest.session(entry.session)
+    if session is None:
+        return None
+    name = session_name(session, manifest.ref)
+    return lambda arguments, run: session_home(run_id=run.pk, name=name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +172,9 @@ def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
             arguments,
             deadline_s=context.deadline.remaining,
             cancelled=context.cancelled,
-            run_id=context.run_id,
+            sessions=session_of_run(context.run_id),
         )
-        return _result(reply, tool)
+        return _result(reply, tool, _specification(admitted, row.name))
 
     return call
 
@@ -165,12 +189,12 @@ def call_packaged(
     cancelled: Callable[[], bool] | None = None,
     path: Path | None = None,
     files: Files | None = None,
-    run_id: uuid.UUID | None = None,
+    sessions: Door | None = None,
 ) -> ToolReply:
     """Carry out one call of a declared tool on its package's files, by the kind of its entry.
 
     `path` is the socket of another supervisor than the deployment's; `files` are looked at by file
-    tools instead of the tree. A session lives as long as the run that is named.
+    tools instead of the tree; `sessions` is the way to the session that a tool is bound to.
     """
     # The runner has a deadline of its own, whatever the caller still has.
     deadline_s = min(deadline_s, settings.PKG_RUNNER_TIMEOUT_SECONDS)
@@ -200,10 +224,12 @@ def call_packaged(
             if not entry.session:
                 return call_command_tool(entry, arguments, bench)
             session = manifest.session(entry.session)
-            if session is None or run_id is None:
-                said = "A tool of a session is called within a run, so nothing was started."
+            if session is None or sessions is None:
+                said = "A tool of a session is not called from here, so nothing was started."
                 return ToolReply(ReplyKind.BAD_REQUEST, message=said)
-            return call_bound_tool(entry, arguments, bench, Binding(session, run_id, manifest.ref))
+            return call_bound_tool(
+                entry, arguments, bench, Binding(session, sessions, manifest.ref)
+            )
         case NodeEntry() | PiEntry():
             return _call_node(tool, tree, arguments, deadline_s, cancelled, path)
         case HttpEntry():
@@ -270,7 +296,7 @@ def node_limits_of(asked: dict[str, int] | None) -> Limits:
     return Limits.for_node(memory_mb=asked["memMB"], cpu_ms=asked["cpuMs"])
 
 
-def _result(reply: ToolReply, tool: Declared) -> ToolOk | ToolFailure:
+def _result(reply: ToolReply, tool: Declared, spec: Specification) -> ToolOk | ToolFailure:
     provenance = _provenance(reply)
     if reply.kind is ReplyKind.VALUE:
         # Only a result that was read block by block has images that are known to be some.
@@ -278,9 +304,20 @@ def _result(reply: ToolReply, tool: Declared) -> ToolOk | ToolFailure:
         value = without_pixels(reply.value) if blocks else reply.value
         return ToolOk(value, provenance=provenance)
     said = f"{reply.error_type}: {reply.message}" if reply.error_type else reply.message
+    reason = _REASONS[reply.kind]
+    if reply.kind is ReplyKind.DRIVER_FAILED and spec.effect is not Effect.READ:
+        # It had begun, and nobody heard how it ended.
+        reason, said = Reason.OUTCOME_UNKNOWN, f"{said} {_MAYBE}"
     return ToolFailure(
-        _REASONS[reply.kind], said, exit_status=reply.exit_code, provenance=provenance
+        reason,
+        said,
+        retryable=reply.kind is ReplyKind.UNAVAILABLE,
+        exit_status=reply.exit_code,
+        provenance=provenance,
     )
+
+
+_MAYBE = "Whether it changed anything is unknown; look before trying again."
 
 
 def _provenance(reply: ToolReply) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.core.deadlines import Deadline
@@ -14,7 +16,7 @@ from apps.rooms.models import Room
 from apps.rooms.services import invite
 from apps.sandbox import kernels
 from apps.sandbox.contents import contents, take_back
-from apps.sandbox.kernels import CellResult, home_of, run_cell, stop_kernel
+from apps.sandbox.kernels import CellResult, home_of, keep_cell, run_cell, stop_kernel
 from apps.sandbox.leases import Lease, acquire, release, this_node
 from apps.sandbox.models import Kernel
 from apps.sandbox.spec import Limits, SandboxSpec, WorkChanges, WorkFile
@@ -61,6 +63,7 @@ def cell(daemon: Daemon, member: User, room: Room) -> Any:
             )
             if ended.result.workspace is not None:
                 take_back(lease, ended.result.workspace)
+            keep_cell(lease, ended)
             return ended
         finally:
             release(lease)
@@ -137,7 +140,7 @@ def test_a_kernel_of_a_node_that_is_gone_is_started_afresh_and_said(
     cell: Any, member: User, room: Room
 ) -> None:
     cell("x = 1")
-    Kernel.objects.update(node="another")
+    Kernel.objects.update(node="another", asked_at=timezone.now() - timedelta(minutes=1))
     moved = cell("'x' in globals()")
     assert moved.value == "False"
     assert [note for note in moved.notes if "another machine" in note]
