@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from django.db.models import Max, Q, Sum
 
-from apps.core.blobs import digest_of, get_blobs, put_blob, put_blobs
+from apps.core.blobs import digest_of, get_blobs, put_blobs
 from apps.domain.hashline import MAX_VERSIONS, Idle, LineSet, Memory, Snapshot, Target
 from apps.sandbox.errors import MemoryMovedOn
 from apps.sandbox.models import FileSnapshot, Register, Workspace
@@ -145,13 +145,12 @@ def _save_registers(
     before: Mapping[str, tuple[str, ...]],
     after: Mapping[str, tuple[str, ...]],
 ) -> None:
-    for name, lines in after.items():
-        if before.get(name) != lines:
-            Register.objects.update_or_create(
-                workspace=workspace,
-                name=name,
-                defaults={"blob_id": put_blob(_cut(lines))},
-            )
+    cut = {name: _cut(lines) for name, lines in after.items() if before.get(name) != lines}
+    stored = put_blobs(cut.values())
+    for name, body in cut.items():
+        Register.objects.update_or_create(
+            workspace=workspace, name=name, defaults={"blob_id": stored[body]}
+        )
 
 
 def held_blobs() -> Iterable[str]:

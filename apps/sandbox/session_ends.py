@@ -73,7 +73,7 @@ def close_sessions(*, run_id: uuid.UUID, why: str = "", path: Path | None = None
     other machines are ended there. Should the run go on, the next call that needs one hears `why`,
     and the one after starts it afresh.
     """
-    ask_to_close(run_id=run_id)
+    ask_to_close(run_id=run_id, without=this_node())
     until = time.monotonic() + STOP_SECONDS
     here = list(open_sessions(run_id).filter(node=this_node()))
     connection.close()
@@ -89,11 +89,14 @@ def close_sessions(*, run_id: uuid.UUID, why: str = "", path: Path | None = None
         raise CleanupFailed(unclean)
 
 
-def ask_to_close(*, run_id: Any) -> None:
-    """Let every session of a run end, each on its own machine, without waiting for it."""
+def ask_to_close(*, run_id: Any, without: str = "") -> None:
+    """Let every session of a run end, each on its own machine, without waiting for it.
+
+    Those of the machine `without` are only noted: whoever asks ends them.
+    """
     for session in open_sessions(run_id):
         ToolSession.objects.filter(pk=session.pk, ending_at=None).update(ending_at=Now())
-        if session.node != this_node():
+        if session.node != without:
             ring_at(session.node, END_TASK, session_id=str(session.pk))
 
 
