@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -58,8 +58,8 @@ def lock_pause(call: Call) -> Pause | None:
     return Pause.objects.select_for_update(no_key=True).filter(call=call).first()
 
 
-def begin_wait(*, pause: Pause, seconds: float) -> None:
-    """Let a call wait from now on, as long as its tool said."""
+def begin_wait(*, pause: Pause, seconds: float, provenance: Mapping[str, Any]) -> None:
+    """Let a call wait from now on, as long as its tool said, and keep how its link went out."""
     pause.state = Pause.State.WAITING
     pause.expires_at = timezone.now() + timedelta(seconds=seconds)
     pause.save(update_fields=["state", "expires_at", "updated_at"])
@@ -67,7 +67,11 @@ def begin_wait(*, pause: Pause, seconds: float) -> None:
         actor=SYSTEM,
         action="pause.begun",
         subject=pause,
-        detail={"call": str(pause.call_id), "until": pause.expires_at.isoformat()},
+        detail={
+            "call": str(pause.call_id),
+            "until": pause.expires_at.isoformat(),
+            **({"provenance": dict(provenance)} if provenance else {}),
+        },
     )
 
 

@@ -145,6 +145,10 @@ def _effect(spec: Specification | None) -> str:
         for effect in spec.side_effects
     ]
     said = f" It declares that it {', '.join(declared)}." if declared else ""
+    if spec.pauses is not None:
+        said += (
+            f" It may wait up to {spec.pauses.most_s // 3600} hours for another system's answer."
+        )
     return _EFFECTS[spec.effect] + said
 
 

@@ -59,7 +59,7 @@ def begin_pause(crossing: Crossing, said: Paused, rule: str) -> None:
         return
     limits = tool.spec.pauses
     seconds = limits.default_s if said.seconds is None else min(said.seconds, limits.most_s)
-    pauses.begin_wait(pause=pause, seconds=seconds)
+    pauses.begin_wait(pause=pause, seconds=seconds, provenance=said.provenance)
     # What waits for somebody else takes nobody's place.
     quotas.close_call(call=call)
     # Nobody executes it any more, so nobody can fall silent: only an answer or its time ends it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -64,9 +64,13 @@ def perform(
     changes_something: bool,
     seconds: float,
     cancelled: Callable[[], bool],
+    hidden: Sequence[str] = (),
 ) -> Performed:
-    """Send a request with the value that proves who asks, and tell how it ended."""
-    veil = Veil([proof])
+    """Send a request with the value that proves who asks, and tell how it ended.
+
+    What is `hidden` is part of the request itself, and is kept out of what comes back like a proof.
+    """
+    veil = Veil([proof, *hidden])
     facts: dict[str, Any] = {"method": tool.method, "origin": tool.origin}
     headers: tuple[tuple[str, str], ...] = ()
     if tool.authorization is not None:

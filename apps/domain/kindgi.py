@@ -292,12 +292,6 @@ _REFUSED: Final[tuple[tuple[str, Callable[[Any], bool], str], ...]] = (
         _any,
         "Only the files of the package are reviewed, so code elsewhere is not supported.",
     ),
-    (
-        "pauses",
-        _any,
-        "Not supported yet: a tool that pauses hands its link to another system, and package code"
-        " has nobody to hand a link to.",
-    ),
     ("transport", lambda given: given == "mcp", 'The transport "mcp" is not supported yet.'),
     (
         "transport",

@@ -11,6 +11,7 @@ from apps.domain.entries import CommandEntry, Entry, FileEntry, HttpEntry
 from apps.domain.filescope.tools import input_schema_of
 from apps.domain.httptools import HttpTool, http_tool
 from apps.domain.publication import published_name
+from apps.domain.runtimes import Runtime, bound_runtimes
 from apps.domain.tooling import (
     DEFAULT_TIMEOUT_S,
     MAX_TIMEOUT_S,
@@ -22,6 +23,7 @@ from apps.domain.tooling import (
     EffectKind,
     Family,
     Guard,
+    Pauses,
     Risk,
     Specification,
     specify,
@@ -42,6 +44,10 @@ class PackageTool:
     definition_text: bytes
     # The artifact that declares it: what a command or a file tool may look at.
     artifact: str = ""
+    # The runtime that it asks for, if it says anything.
+    asked: Runtime | None = None
+    # The declared request that carries the link of a tool that pauses.
+    courier: "PackageTool | None" = None
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -53,6 +59,16 @@ class PackageTool:
     def mutating(self) -> bool:
         """Whether the tool changes something; a definition that is silent does."""
         return self.definition.get("mutating") is not False
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime that it asks for; one that is silent asks for the bare Python."""
+        return self.asked or Runtime.PYTHON
+
+    @property
+    def runtimes(self) -> tuple[str, ...]:
+        """The runtimes that are bound for its runs, beside the bare Python that all have."""
+        return bound_runtimes(self.entry, self.runtime)
 
     @property
     def limits(self) -> dict[str, int] | None:
@@ -79,9 +95,18 @@ class PackageTool:
         request = self.request
         if request is not None:
             return (request.origin,)
+        carried = self.courier.reaches if self.courier is not None else ()
         if self.network.kind is NetworkKind.PUBLIC:
-            return (ANY_HOST,)
-        return tuple(str(rule) for rule in self.network.hosts)
+            return (ANY_HOST, *carried)
+        return tuple(dict.fromkeys((*map(str, self.network.hosts), *carried)))
+
+    @property
+    def link_goes_to(self) -> str:
+        """Where the link of a call that waits is sent, as it is shown; empty where none waits."""
+        request = self.courier.request if self.courier is not None else None
+        if self.courier is None or request is None:
+            return ""
+        return f"{request.method} {request.origin}{request.path}, by {self.courier.tool_name}"
 
     @property
     def published(self) -> str:
@@ -123,7 +148,9 @@ class PackageTool:
             capability=Capability.PACKAGES_CALL,
             risk=_RISKS[effect],
             side_effects=effects,
-            parallel_safe=effect is Effect.READ and not self._shares and not self.uses_connection,
+            parallel_safe=effect is Effect.READ
+            and not (self._shares or self.uses_connection or self.courier),
+            pauses=None if self.courier is None else Pauses(),
             source=f"package:{self.ref}",
             family=Family.PACKAGES,
             surface=self.ref.partition("@")[0],
@@ -131,7 +158,9 @@ class PackageTool:
             effect_domain=EffectDomain.EXTERNAL,
             collaboration=self.collaboration,
             # What came from outside is data, whether the author says so or not.
-            outside_data=definition.get("resultIsOutsideData") is True or bool(self.network),
+            outside_data=definition.get("resultIsOutsideData") is True
+            or bool(self.network)
+            or self.courier is not None,
             uses_connection=self.uses_connection,
             reaches=self.reaches,
             needs_approval_when_unattended=definition.get("needsApprovalWhenUnattended") is True,
@@ -155,7 +184,10 @@ class PackageTool:
 
     def _seconds(self) -> float:
         asked = self.timeout_ms
-        return DEFAULT_TIMEOUT_S if asked is None else min(asked / 1000, MAX_TIMEOUT_S)
+        own = DEFAULT_TIMEOUT_S if asked is None else asked / 1000
+        # What carries the link is sent after the code has run.
+        carried = self.courier.timeout_ms if self.courier is not None else None
+        return min(own + (carried or 0) / 1000, MAX_TIMEOUT_S)
 
 
 _RISKS: Final = {Effect.READ: Risk.LOW, Effect.WRITE: Risk.MEDIUM, Effect.SENSITIVE: Risk.HIGH}

@@ -12,6 +12,8 @@ from typing import Any
 
 from apps.domain.manifests import Manifest, PackageTool
 from apps.domain.packagetools import ANY_HOST
+from apps.domain.runtimes import RUNTIME_WORDS
+from apps.domain.tooling import MAX_PAUSE_S
 from apps.proposals.programs import beside_words, entry_words
 
 _EFFECT_WORDS = {
@@ -182,7 +184,9 @@ def _compare_tool(before: PackageTool | None, after: PackageTool | None) -> Tool
     same = before.definition_text == after.definition_text and (
         before.entry,
         before.collaboration,
-    ) == (after.entry, after.collaboration)
+        before.runtime,
+        _carrier(before),
+    ) == (after.entry, after.collaboration, after.runtime, _carrier(after))
     status = "same" if same else "changed"
     wider = tuple(_wider(before, after))
     return ToolChange(shown.tool_name, _effect(shown), status, wider, rows, schemas)
@@ -205,6 +209,8 @@ def _wider(before: PackageTool, after: PackageTool) -> Iterable[str]:
         "resultIsOutsideData"
     ):
         yield "result no longer marked as outside data"
+    if after.link_goes_to and before.link_goes_to != after.link_goes_to:
+        yield "may wait for another system’s answer, asked by " + after.link_goes_to
     hosts = [host for host in after.reaches if host not in before.reaches]
     if hosts:
         yield "reaches " + ", ".join(hosts[:8])
@@ -215,7 +221,7 @@ def _wider(before: PackageTool, after: PackageTool) -> Iterable[str]:
 def _say(change: ToolChange, tool: PackageTool, is_update: bool) -> Say:
     if change.status == "removed":
         return Say("block", f"{change.name} is gone.", "Agents can no longer call it.", "removed")
-    text = f"{_does(tool)} {_asks(tool)}"
+    text = f"{_does(tool)} {_asks(tool)}{_waits(tool)}"
     icon = {"read": "visibility", "sensitive": "shield"}.get(change.effect, "edit")
     if change.wider:
         first = "; ".join(change.wider)
@@ -241,6 +247,21 @@ def _asks(tool: PackageTool) -> str:
     if tool.mutating:
         return "Every call waits for the member’s yes."
     return "Calls pass without asking."
+
+
+def _waits(tool: PackageTool) -> str:
+    """Say whose answer a call may become, and for how long it may wait."""
+    if not tool.link_goes_to:
+        return ""
+    return (
+        f" A call may wait up to {MAX_PAUSE_S // 86_400} days for another system: Kaizen sends it a"
+        f" link ({tool.link_goes_to}), and whoever has the link answers the call, once. The code"
+        " never sees the link."
+    )
+
+
+def _carrier(tool: PackageTool) -> bytes:
+    return tool.courier.definition_text if tool.courier is not None else b""
 
 
 def _effects(tool: PackageTool) -> list[str]:
@@ -273,9 +294,11 @@ def _lines(tool: PackageTool | None) -> Sequence[tuple[str, str, bool]]:
         if limits
         else "the deployment’s",
         ", ".join(tool.reaches) or "none",
+        tool.link_goes_to or "nobody",
         _ROOM_WORDS[tool.collaboration.value],
         "marked as outside data" if tool.specification().outside_data else "plain",
         entry_words(tool.entry),
+        RUNTIME_WORDS[tool.runtime],
         definition["version"],
     )
     return [(label, value, mono) for (label, mono), value in zip(_LABELS, values, strict=True)]
@@ -290,9 +313,11 @@ _LABELS = (
     ("Output", True),
     ("Limits", False),
     ("Reaches", False),
+    ("Waits for", False),
     ("In shared rooms", False),
     ("Result", False),
     ("Entry", True),
+    ("Runs in", False),
     ("Version", True),
 )
 

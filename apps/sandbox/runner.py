@@ -24,17 +24,21 @@ from apps.sandbox.replies import (
     BadReply,
     Counts,
     Raised,
+    Stated,
     Unfit,
     Value,
     read_counts,
     read_tool_reply,
 )
 from apps.sandbox.spec import Clamp, Limits, Reason, SandboxResult, SandboxSpec, Stats
+from apps.sandboxd.runtimes import OFFICE
 
 Tree = Mapping[str, bytes] | Sequence[tuple[str, bytes]]
 
 _HARNESS: Final = Path(__file__).with_name("harness")
 _PYTHON: Final = ("python", "-I", "-S", "-B")
+# With its own libraries, which the bare one does not have.
+_LIBRARIES: Final = ("python", "-I", "-B")
 _ENTRY = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z", re.ASCII)
 TAIL_CHARACTERS: Final = 16_000
 
@@ -135,6 +139,7 @@ def call_python_tool(
     cancelled: Callable[[], bool] | None = None,
     path: Path | None = None,
     network: Network = NO_NETWORK,
+    runtimes: tuple[str, ...] = (),
 ) -> ToolReply:
     """Call `module:function` of a package tree with its arguments, confined.
 
@@ -142,7 +147,12 @@ def call_python_tool(
     where certainly nothing was run; only a job that can never run raises (JobRefused).
     """
     spec = SandboxSpec(
-        argv=(*_PYTHON, "/kaizen/call_tool.py", check_entry(entry)),
+        argv=(
+            *(_LIBRARIES if OFFICE in runtimes else _PYTHON),
+            "/kaizen/call_tool.py",
+            check_entry(entry),
+        ),
+        runtimes=runtimes,
         files=files_of(tree),
         harness=harness_file("call_tool.py"),
         stdin=encoded(arguments),
@@ -207,6 +217,8 @@ def judge_reply(result: SandboxResult) -> ToolReply:
             return reply(ReplyKind.VALUE, value=value)
         case Raised(type=kind_of, message=message, traceback=trace):
             return reply(ReplyKind.RAISED, message, error_type=kind_of, traceback=trace)
+        case Stated(message=message):
+            return reply(ReplyKind.STATED, message)
         case Unfit(message=message):
             return reply(ReplyKind.CONTRACT_ERROR, message)
 

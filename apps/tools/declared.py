@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,9 +16,10 @@ from apps.broker.selectors import connection_of, secret_for, token_of
 from apps.core.deadlines import Deadline
 from apps.core.errors import Refusal
 from apps.domain.egress import Network, NetworkKind
+from apps.domain.handing import AskedPause
 from apps.domain.httptools import BadRequest, HttpTool, Request, prepare
 from apps.domain.manifests import PackageTool as Declared
-from apps.domain.tooling import Reason, Specification, ToolFailure, ToolOk
+from apps.domain.tooling import Paused, Reason, Specification, ToolFailure, ToolOk
 from apps.packages.models import PackageTool
 from apps.tools.contract import CallContext
 from apps.tools.credentials import Operation
@@ -37,15 +39,19 @@ def network_allowed(network: Network) -> bool:
 
 
 def call_request(
-    declared: Declared, arguments: dict[str, Any], context: CallContext
+    declared: Declared,
+    arguments: dict[str, Any],
+    context: CallContext,
+    *,
+    hidden: Sequence[str] = (),
 ) -> ToolOk | ToolFailure:
-    """Carry out one call of a tool that is a declared request."""
+    """Carry out one call of a tool that is a declared request; what is hidden never comes back."""
     tool = declared.request
     if tool is None:
         raise LookupError(f"{declared.tool_name} is no declared request.")
     try:
         request = prepare(tool, arguments)
-        performed = _performed(declared, tool, request, context)
+        performed = _performed(declared, tool, request, context, hidden)
     except BadRequest as wrong:
         return ToolFailure(Reason.INVALID_ARGUMENTS, f"{wrong} Nothing was sent.")
     except Refusal as missing:
@@ -55,7 +61,11 @@ def call_request(
 
 
 def _performed(
-    declared: Declared, tool: HttpTool, request: Request, context: CallContext
+    declared: Declared,
+    tool: HttpTool,
+    request: Request,
+    context: CallContext,
+    hidden: Sequence[str],
 ) -> Performed:
     asked: dict[str, Any] = {
         "tool": tool,
@@ -72,7 +82,27 @@ def _performed(
     proof = "".join(secret_for(package=package, need=name) for name in tool.secrets)
     # The other side may take its whole time: no connection is held while it does.
     connection.close()
-    return perform(proof=proof, seconds=context.deadline.remaining, **asked)
+    return perform(proof=proof, seconds=context.deadline.remaining, hidden=hidden, **asked)
+
+
+def hand_link_on(
+    declared: Declared, asked: AskedPause, context: CallContext
+) -> Paused | ToolFailure:
+    """Send what a tool that pauses wants to be asked, with the link that its code never sees."""
+    courier = declared.courier
+    if courier is None:
+        raise LookupError(f"{declared.tool_name} names nobody who carries its link.")
+    link = context.wait_link()
+    given = asked.with_link(link)
+    errors = courier.specification().argument_errors(given)
+    if errors:
+        said = f"What the tool wants to be asked does not fit {courier.tool_name}. {errors[0]}"
+        return ToolFailure(Reason.CONTRACT_ERROR, f"{said} Nothing was sent.")
+    token = link.rpartition("/")[2]
+    ended = call_request(courier, given, context, hidden=(link, token))
+    if isinstance(ended, ToolFailure):
+        return ended
+    return Paused(asked.seconds, provenance=ended.provenance)
 
 
 class Connections:

@@ -15,6 +15,8 @@ from django.conf import settings
 from django.db import connection
 
 from apps.core.correlation import current_correlation_id
+from apps.domain.commandio.pins import CannotPin
+from apps.domain.commandio.preparation import pins_of_package, refusal_of
 from apps.domain.commandio.results import without_pixels
 from apps.domain.egress import Crossing
 from apps.domain.entries import (
@@ -26,12 +28,15 @@ from apps.domain.entries import (
     PythonEntry,
 )
 from apps.domain.filescope.files import Files
+from apps.domain.handing import BadPause, asked_pause
 from apps.domain.lockfiles import BadLock, dependencies_of
 from apps.domain.manifests import BadManifest, Manifest, parse_manifest
 from apps.domain.manifests import PackageTool as Declared
+from apps.domain.runtimes import Runtime
 from apps.domain.tooling import (
     BadSpecification,
     Effect,
+    Paused,
     Reason,
     Specification,
     ToolFailure,
@@ -40,7 +45,7 @@ from apps.domain.tooling import (
 from apps.domain.tooling.features import Feature
 from apps.grants.selectors import granted_package_tools
 from apps.packages.errors import TreeMismatch
-from apps.packages.models import PackageTool, PackageVersion
+from apps.packages.models import PackageFile, PackageTool, PackageVersion
 from apps.packages.selectors import load_tree
 from apps.runs.models import Run
 from apps.sandbox.boundtools import Binding, call_bound_tool, session_name
@@ -54,7 +59,7 @@ from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
 from apps.sandbox.session_program import Door
 from apps.sandbox.sessions import session_home, session_of_run
 from apps.tools.contract import CallContext, Handler, Tool
-from apps.tools.declared import call_request, network_allowed
+from apps.tools.declared import call_request, hand_link_on, network_allowed
 from apps.tools.filetools import call_declared_file_tool
 
 MAX_TOLD = 40
@@ -81,6 +86,9 @@ _REASONS = {
     ReplyKind.DRIVER_FAILED: Reason.DEPENDENCY_UNAVAILABLE,
 }
 
+# What a program printed when it failed, and what a tool says of itself.
+_ITS_OWN_WORDS = frozenset({ReplyKind.STATED, ReplyKind.CRASHED})
+
 
 def packaged_tools(agent_id: uuid.UUID) -> dict[str, Tool]:
     """Return the package tools that an agent holds now, by the names that models use."""
@@ -101,7 +109,7 @@ def as_tool(row: PackageTool) -> Tool | None:
     """
     admitted = _Admitted(row.version_id, row.version)
     try:
-        network = _declared(admitted, row.name).network
+        declared = _declared(admitted, row.name)
         spec = _specification(admitted, row.name)
     except (BadManifest, BadSpecification, LookupError) as broken:
         log.error("package_tool_unreadable", tool=row.name, error=str(broken)[:200])
@@ -110,7 +118,8 @@ def as_tool(row: PackageTool) -> Tool | None:
         spec=spec,
         handler=_handler(row, admitted),
         feature=Feature.PACKAGES,
-        allowed=network_allowed(network),
+        unfit=_unfit(admitted, declared),
+        runtimes=frozenset(declared.runtimes),
         home=_home(row, admitted),
     )
 
@@ -126,6 +135,22 @@ def _home(row: PackageTool, admitted: _Admitted) -> Callable[[dict[str, Any], Ru
         return None
     name = session_name(session, manifest.ref)
     return lambda arguments, run: session_home(run_id=run.pk, name=name)
+
+
+def _unfit(admitted: _Admitted, declared: Declared) -> str:
+    """Say why this deployment never carries out such a tool, or nothing."""
+    courier = declared.courier
+    if not network_allowed(declared.network) or not (
+        courier is None or network_allowed(courier.network)
+    ):
+        return "This deployment lets packages have no such network, so the tool is off."
+    if not isinstance(declared.entry, CommandEntry):
+        return ""
+    try:
+        _prepare(admitted)
+    except CannotPin as problem:
+        return refusal_of(problem)
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +179,20 @@ def _manifest(admitted: _Admitted) -> Manifest:
     return parse_manifest(admitted.version.manifest)
 
 
+@functools.lru_cache(maxsize=4096)
+def _prepare(admitted: _Admitted) -> None:
+    """Find every path that a version's programs stand on, or raise CannotPin.
+
+    Only that they are there is found, from their names: bytes are pinned when a program starts.
+    Versions never change, so one that was found whole is not looked at again.
+    """
+    files = PackageFile.objects.filter(version_id=admitted.version_id)
+    names = dict.fromkeys(files.values_list("path", flat=True), b"")
+    pins_of_package(_manifest(admitted), names)
+
+
 def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
-    def call(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure:
+    def call(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure | Paused:
         tool = _declared(admitted, row.name)
         if isinstance(tool.entry, HttpEntry):
             return call_request(tool, arguments, context)
@@ -174,6 +211,13 @@ def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
             cancelled=context.cancelled,
             sessions=session_of_run(context.run_id),
         )
+        if tool.courier is not None and reply.kind is ReplyKind.VALUE:
+            try:
+                asked = asked_pause(tool.entry, reply.value)
+            except BadPause as wrong:
+                return ToolFailure(Reason.CONTRACT_ERROR, f"The tool asked to wait. {wrong}")
+            if asked is not None:
+                return hand_link_on(tool, asked, context)
         return _result(reply, tool, _specification(admitted, row.name))
 
     return call
@@ -204,20 +248,21 @@ def call_packaged(
                 tree=tuple(tree.items()),
                 entry=tool.entry.label,
                 arguments=arguments,
-                limits=limits_of(tool.limits),
+                limits=_limits(tool),
                 deadline_s=deadline_s,
                 correlation=current_correlation_id(),
                 cancelled=cancelled,
                 path=path,
                 network=tool.network,
+                runtimes=tool.runtimes,
             )
         case CommandEntry() | FileEntry() as entry:
             scope = manifest.artifact(tool.artifact)
             if scope is None:
                 raise LookupError(f"{manifest.ref} has no artifact {tool.artifact}.")
             bench = Bench(
-                tree, scope, limits_of(tool.limits), deadline_s, cancelled, path,
-                published=tool.published, network=tool.network,
+                tree, scope, _limits(tool), deadline_s, cancelled, path,
+                published=tool.published, network=tool.network, runtimes=tool.runtimes,
             )  # fmt: skip
             if isinstance(entry, FileEntry):
                 return call_declared_file_tool(entry, arguments, manifest, bench, files)
@@ -277,9 +322,10 @@ def _call_node(
     )  # fmt: skip
 
 
-def _not_here(kind: str) -> ToolReply:
-    said = f"This deployment does not carry out {kind} yet, so nothing was run."
-    return ToolReply(ReplyKind.UNAVAILABLE, message=said)
+def _limits(tool: Declared) -> Limits:
+    """Return what a function of Python or a program is held to, in the runtime it asked for."""
+    wants_node = tool.runtime is Runtime.NODE
+    return node_limits_of(tool.limits) if wants_node else limits_of(tool.limits)
 
 
 def limits_of(asked: dict[str, int] | None) -> Limits:
@@ -314,6 +360,7 @@ def _result(reply: ToolReply, tool: Declared, spec: Specification) -> ToolOk | T
         retryable=reply.kind is ReplyKind.UNAVAILABLE,
         exit_status=reply.exit_code,
         provenance=provenance,
+        stated=reply.kind in _ITS_OWN_WORDS,
     )
 
 

@@ -336,7 +336,6 @@ HTTP = {"kind": "http", "method": "GET", "urlTemplate": "https://x.test"}
             "spec.authorization.connection",
             "incoherent",
         ),
-        ({"pauses": True}, "pauses", "unsupported"),
         ({"network": {"kind": "none", "hosts": ["x"]}}, "network.hosts", "falseSchema"),
         ({"network": {"kind": "allowlist", "hosts": []}}, "network.hosts", "minItems"),
         ({"network": {"kind": "allowlist", "hosts": ["x"]}}, "network.hosts", "incoherent"),
@@ -371,8 +370,8 @@ def test_five_fields_of_a_definition_are_required(field: str) -> None:
 
 
 def test_an_unsupported_field_says_why() -> None:
-    with pytest.raises(BadManifest, match="has nobody to hand a link to"):
-        parse_manifest(with_definition(pauses=True))
+    with pytest.raises(BadManifest, match="always runs confined"):
+        parse_manifest(with_definition(sandbox="none"))
 
 
 def test_the_contract_digest_covers_every_field_but_not_their_order() -> None:

@@ -64,8 +64,8 @@ def test_equal_files_share_one_stored_body(draft: PackageProposal, author: User)
         (
             made.manifest("weather", "1.0.0", made.definition(pauses=True)),
             made.tree(),
-            "manifest.tools[0].definition.pauses",
-            "unsupported",
+            "manifest.tools[0].hands_link_to",
+            "required",
         ),
         (made.manifest(), {"weather.py": b""}, "files.package.json", "required"),
         (made.manifest(), made.tree() | {"../x.py": b""}, "files.../x.py", "traversal"),

@@ -12,6 +12,7 @@ from typing import Any
 
 from apps.domain.canonical import canonical_json
 from apps.domain.entries import HttpEntry
+from apps.domain.handing import BadPause, asked_pause
 from apps.domain.tooling import MAX_TIMEOUT_S
 from apps.sandbox.client import Limits
 from apps.sandbox.commands import Bench, call_human_tool
@@ -142,6 +143,14 @@ def outcome_of(tool: ToolSheet, reply: ToolReply) -> dict[str, Any]:
     if reply.kind is not ReplyKind.VALUE:
         said = f"{reply.error_type}: {reply.message}" if reply.error_type else reply.message
         return _refused(reply.kind.value, said)
+    if tool.declared is not None and tool.declared.courier is not None:
+        try:
+            asked = asked_pause(tool.declared.entry, reply.value)
+        except BadPause as wrong:
+            return _refused("pause", f"The tool asked to wait. {wrong}")
+        if asked is not None:
+            said = "The tool asked to wait for another system; a check hands no link on."
+            return _refused("waits", said)
     errors = tool.spec.output_errors(reply.value)
     if errors:
         return _refused("output", "The result does not satisfy the output schema.") | {
