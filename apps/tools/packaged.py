@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from apps.core.correlation import current_correlation_id
 from apps.domain.commandio.pins import CannotPin
 from apps.domain.commandio.preparation import pins_of_package, refusal_of
 from apps.domain.commandio.results import without_pixels
-from apps.domain.egress import Crossing
 from apps.domain.entries import (
     CommandEntry,
     FileEntry,
@@ -61,9 +60,7 @@ from apps.sandbox.sessions import session_home, session_of_run
 from apps.tools.contract import CallContext, Handler, Tool
 from apps.tools.declared import call_request, hand_link_on, network_allowed
 from apps.tools.filetools import call_declared_file_tool
-
-MAX_TOLD = 40
-"""Destinations that the audit trail tells of one call."""
+from apps.tools.provenance import provenance_of
 
 log = structlog.get_logger(__name__)
 
@@ -343,7 +340,7 @@ def node_limits_of(asked: dict[str, int] | None) -> Limits:
 
 
 def _result(reply: ToolReply, tool: Declared, spec: Specification) -> ToolOk | ToolFailure:
-    provenance = _provenance(reply)
+    provenance = provenance_of(reply)
     if reply.kind is ReplyKind.VALUE:
         # Only a result that was read block by block has images that are known to be some.
         blocks = isinstance(tool.entry, CommandEntry | FileEntry | PiEntry)
@@ -365,47 +362,3 @@ def _result(reply: ToolReply, tool: Declared, spec: Specification) -> ToolOk | T
 
 
 _MAYBE = "Whether it changed anything is unknown; look before trying again."
-
-
-def _provenance(reply: ToolReply) -> dict[str, Any]:
-    """Return what is kept of how a call was run: what it stood on, and what it was not given."""
-    kept: dict[str, Any] = {}
-    if reply.pins:
-        kept["executionPaths"] = {name: dict(pins) for name, pins in reply.pins.items()}
-    if reply.clamped:
-        kept["clamped"] = [
-            {"limit": one.name, "asked": one.asked, "given": one.given} for one in reply.clamped
-        ]
-    if reply.crossings:
-        kept["network"] = _crossed(reply.crossings)
-    return kept
-
-
-def _crossed(crossings: Sequence[Crossing]) -> dict[str, Any]:
-    """Return what a call tried to reach: each destination with its verdict, counts and bytes.
-
-    Of very many, what was reached is told before what was refused, and first what got the most.
-    """
-    told: dict[tuple[str, int, str], list[Crossing]] = {}
-    for one in crossings:
-        told.setdefault((one.host, one.port, one.verdict), []).append(one)
-    first = sorted(
-        told.items(),
-        key=lambda item: (any(one.address for one in item[1]), sum(one.sent for one in item[1])),
-        reverse=True,
-    )
-    return {
-        "tried": [
-            {
-                "host": host,
-                "port": port,
-                "verdict": verdict,
-                "addresses": sorted({one.address for one in all_of if one.address})[:4],
-                "times": len(all_of),
-                "received": sum(one.received for one in all_of),
-                "sent": sum(one.sent for one in all_of),
-            }
-            for (host, port, verdict), all_of in first[:MAX_TOLD]
-        ],
-        "more": max(0, len(told) - MAX_TOLD),
-    }

@@ -20,7 +20,8 @@ from apps.sandbox.spec import Reason as SandboxReason
 from apps.sandbox.spec import SandboxResult
 from apps.tools import filetools
 from apps.tools.declared import network_allowed
-from apps.tools.packaged import MAX_TOLD, _crossed, _result, as_tool, call_packaged
+from apps.tools.packaged import _result, as_tool, call_packaged
+from apps.tools.provenance import MAX_TOLD, _crossed
 from tests.factories import packages as made
 from tests.sandboxd.daemon import make_home
 from tests.sandboxd.outside import NamedDaemon, Names, Upstream, say
