@@ -89,7 +89,7 @@ def test_a_tool_reaches_the_hosts_that_were_reviewed_and_the_trail_tells(
     asked = [["api.kaizen.example", upstream.port], ["other.example", upstream.port]]
     tool, reply = called(named, asked, network=network)
     assert (reply.kind, reply.value) == (ReplyKind.VALUE, {"found": [True, False]})
-    result = _result(reply, tool)
+    result = _result(reply, tool, tool.specification())
     assert isinstance(result, ToolOk)
     told = result.provenance["network"]["tried"]
     assert {(one["host"], one["verdict"]) for one in told} == {
