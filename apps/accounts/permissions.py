@@ -34,6 +34,7 @@ class Permission(StrEnum):
     ARTIFACT_CHANGE = "artifacts.change_artifact"
     PACKAGE_MANAGE = "packages.manage_package"
     POLICY_MANAGE = "grants.manage_policy"
+    AUTOMATION_REVOKE = "automations.revoke_automation"
     APPROVAL_SECOND = "approvals.second_approval"
     SECRET_MANAGE = "broker.manage_secret"  # noqa: S105 - a permission
     CONNECTION_MANAGE = "broker.manage_connection"
