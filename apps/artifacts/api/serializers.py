@@ -12,6 +12,8 @@ from apps.artifacts.roles import Role
 from apps.artifacts.selectors import body_of
 from apps.core.api.serializers import StrictSerializer, TextField, WholeNumberField
 
+ARTIFACT_ROLES = [role.value for role in Role]
+
 
 class ArtifactQuerySerializer(StrictSerializer):
     """Which artifacts."""
@@ -75,7 +77,7 @@ class ArtifactShareSerializer(StrictSerializer):
 
     username = TextField(max_length=150)
     role = serializers.ChoiceField(
-        choices=[role.value for role in Role], required=False, default=Role.READER.value
+        choices=ARTIFACT_ROLES, required=False, default=Role.READER.value
     )
 
 
@@ -84,7 +86,7 @@ class SharedWithSerializer(PersonSerializer):
 
     role = serializers.SerializerMethodField()
 
-    @extend_schema_field(serializers.ChoiceField(choices=[role.value for role in Role]))
+    @extend_schema_field(serializers.ChoiceField(choices=ARTIFACT_ROLES))
     def get_role(self, person: User) -> str:
         """Say as what."""
         edits = getattr(person, "more", False)
