@@ -148,6 +148,8 @@ class RunInput(models.Model):
     text = models.TextField()
     position = models.PositiveBigIntegerField()
     steer = models.BooleanField(default=False)
+    # What the server itself routes the run to: a tool, and the artifact that it is about.
+    routed = models.JSONField(default=dict, blank=True)
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, null=True, blank=True, related_name="inputs"
     )

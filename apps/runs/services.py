@@ -28,6 +28,7 @@ from apps.rooms.services import lock_open_room, publish_event
 from apps.runs.bodies import pack
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call, JournalEntry, Run, RunInput, Seat
+from apps.runs.routing import Routed, input_body, policy_of
 
 TURN_TASK = "turns.run_turn"
 START_TASK = "runs.start_waiting"
@@ -101,7 +102,13 @@ def lock_seat(*, room_id: Any, agent_slug: str) -> Seat | None:
 
 @transaction.atomic
 def start_run(
-    *, seat: Seat, member: User, text: str, position: int, steer: bool = False
+    *,
+    seat: Seat,
+    member: User,
+    text: str,
+    position: int,
+    steer: bool = False,
+    routed: Routed | None = None,
 ) -> Started:
     """Let an agent answer an input: at once, or after its active run in this room.
 
@@ -124,6 +131,7 @@ def start_run(
         text=text,
         position=position,
         steer=steers,
+        routed={} if routed is None else routed.as_dict(),
         correlation_id=current_correlation_id(),
     )
     run = None if active is not None else _start_next(room_id=seat.room_id, agent=seat.agent)
@@ -168,17 +176,15 @@ def _start_next(*, room_id: Any, agent: Agent) -> Run | None:
         room_id=room_id,
         agent=agent,
         member=waiting.member,
+        policy=policy_of(waiting),
         deadline_at=timezone.now() + RUN_BUDGET,
         correlation_id=waiting.correlation_id,
     )
     waiting.run = run
     waiting.save(update_fields=["run"])
-    append_journal(
-        run=run,
-        kind=JournalEntry.Kind.INPUT,
-        body={"text": waiting.text, "position": waiting.position},
-    )
-    record(actor=waiting.member, action="run.started", subject=run, detail={"agent": agent.slug})
+    append_journal(run=run, kind=JournalEntry.Kind.INPUT, body=input_body(waiting))
+    detail = {"agent": agent.slug, **({"routed": waiting.routed} if waiting.routed else {})}
+    record(actor=waiting.member, action="run.started", subject=run, detail=detail)
     publish_event(
         room_id=room_id,
         kind="run.started",

@@ -12,6 +12,7 @@ from apps.artifacts.selectors import draft_of_run
 from apps.domain import outside
 from apps.domain.compaction import PastCall, PastStep, summarize
 from apps.domain.tooling import CallState, Outcome
+from apps.domain.words import shown
 from apps.runs.bodies import CallBodies, call_bodies, journal_bodies
 from apps.runs.models import Call, JournalEntry, Run
 from apps.turns.history import HISTORY_MESSAGES, foreign_tools, history_of, is_outside
@@ -85,6 +86,8 @@ class Conversation:
                         foreign=self.foreign,
                     )
                 messages.append({"role": "user", "content": body["text"]})
+                if about := body.get("about"):
+                    messages.append(_kaizen(_what_it_is_about(about)))
             elif entry.kind == JournalEntry.Kind.ASSISTANT:
                 step += 1
                 if step > left_out.through:
@@ -208,6 +211,14 @@ def result_text(tool: str, projection: dict[str, Any], foreign: frozenset[str]) 
     """Return a result as a model reads it, between marks where it came from outside."""
     text = json.dumps(projection, ensure_ascii=False)
     return outside.wrap(text, source=tool) if is_outside(tool, projection, foreign) else text
+
+
+def _what_it_is_about(about: dict[str, Any]) -> str:
+    return (
+        f"They ask for this as a change of the artifact {about['artifact']},"
+        f" {shown(about['title'])}, which was at version {about['version']} then. Do it with {about['tool']}, on what the"
+        " artifact says now, where you have that tool; do not start another artifact."
+    )
 
 
 def _where_it_stands(draft: Draft) -> str:
