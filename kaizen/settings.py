@@ -69,6 +69,9 @@ KAIZEN_DEPENDENCIES_DIR = Path(
 )
 KAIZEN_BUNDLED_DEPENDENCIES = env.text("KAIZEN_BUNDLED_DEPENDENCIES")
 
+# --- who may speak with the token of another runtime's run: its holder, or a key's holder only
+KAIZEN_BOUND_RUN_TOKENS = env.flag("KAIZEN_BOUND_RUN_TOKENS")
+
 # --- what may be measured from outside; without a token only administrators see it
 KAIZEN_METRICS_TOKEN = env.secret("KAIZEN_METRICS_TOKEN")
 

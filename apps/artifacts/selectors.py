@@ -12,7 +12,9 @@ from django.db.models import QuerySet
 from apps.accounts.models import User
 from apps.artifacts.errors import ArtifactNotFound, NotText
 from apps.artifacts.models import Artifact, ArtifactVersion, Draft
+from apps.artifacts.naming import download_name, media_type_of
 from apps.artifacts.services import as_uuid
+from apps.core.api.downloads import StoredFile
 from apps.core.blobs import get_blob
 
 PAGE_LINES = 400
@@ -65,14 +67,13 @@ def artifact_to_change(*, artifact_id: Any, room_id: Any, user: User) -> Artifac
     return artifact
 
 
-def visible_version(*, artifact_id: Any, number: int | None, user: User) -> ArtifactVersion:
+def visible_version(
+    *, artifact_id: Any, number: int | None, user: User, with_body: bool = True
+) -> ArtifactVersion:
     """Return one version of an artifact that the member may read: the newest unless numbered."""
     artifact = visible_artifact(artifact_id=artifact_id, user=user)
-    version = (
-        artifact.versions.select_related("blob", "author", "artifact")
-        .filter(number=artifact.head if number is None else number)
-        .first()
-    )
+    rows = artifact.versions.select_related("author", "artifact", *(["blob"] if with_body else []))
+    version = rows.filter(number=artifact.head if number is None else number).first()
     if version is None:
         raise ArtifactNotFound("That artifact has no such version.", field="version")
     return version
@@ -91,6 +92,12 @@ def body_of(version: ArtifactVersion) -> str:
 def content_of(version: ArtifactVersion) -> bytes:
     """Return the exact bytes of a version."""
     return bytes(version.blob.content)
+
+
+def stored_file(*, artifact_id: Any, number: int, user: User) -> StoredFile:
+    """Return one version that the member may read as a file to hand out, without its bytes."""
+    version = visible_version(artifact_id=artifact_id, number=number, user=user, with_body=False)
+    return StoredFile(version.blob_id, version.size, download_name(version), media_type_of(version))
 
 
 def preview_of(version: ArtifactVersion) -> dict[str, Any] | None:

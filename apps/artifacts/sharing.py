@@ -9,30 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from django.db.models import F, OuterRef, Q, Subquery
 
 from apps.accounts.models import User
 from apps.artifacts.errors import FileChanged
 from apps.artifacts.models import Artifact, ArtifactVersion
+from apps.artifacts.naming import ending_of, type_of_text
 from apps.audit.services import record
 from apps.core.blobs import get_blobs
 from apps.runs.models import Run
 from apps.sandbox.coding import sharing
-
-_ENDINGS: Final = {
-    Artifact.Kind.MARKDOWN: ("md", "text/markdown"),
-    Artifact.Kind.HTML: ("html", "text/html"),
-    Artifact.Kind.SVG: ("svg", "image/svg+xml"),
-    Artifact.Kind.TEXT: ("txt", "text/plain"),
-    Artifact.Kind.CODE: ("txt", "text/plain"),
-}
-_LANGUAGES: Final = {
-    "python": "py", "javascript": "js", "typescript": "ts", "json": "json", "yaml": "yaml",
-    "css": "css", "sql": "sql", "bash": "sh", "shell": "sh", "rust": "rs", "go": "go",
-    "java": "java", "c": "c", "toml": "toml", "csv": "csv",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +147,9 @@ def _file_of(version: ArtifactVersion) -> tuple[str, str]:
     artifact = version.artifact
     if artifact.kind == Artifact.Kind.FILE:
         return _safe(artifact.file_name.rpartition("/")[2]), version.media_type
-    ending, media = _ENDINGS[Artifact.Kind(artifact.kind)]
-    ending = _LANGUAGES.get(artifact.language.lower(), ending)
-    stem = _safe(version.title)
-    return stem if stem.lower().endswith(f".{ending}") else f"{stem}.{ending}", media
+    ending, stem = ending_of(artifact), _safe(version.title)
+    name = stem if stem.lower().endswith(f".{ending}") else f"{stem}.{ending}"
+    return name, type_of_text(artifact)
 
 
 def _safe(name: str) -> str:

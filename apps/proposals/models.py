@@ -10,6 +10,9 @@ from apps.core.models import Blob, Stamped
 from apps.domain.manifests import FORMAT_TITLES
 from apps.proposals.querysets import ProposalQuerySet
 
+PINS = "executionPaths"
+"""Where in what was found at a test the pins of its programs stand."""
+
 
 class PackageProposal(Stamped):
     """A reviewed manifest and a file tree, on their way to becoming a package version."""
@@ -115,7 +118,7 @@ class ProposalTest(Stamped):
     milliseconds = models.PositiveIntegerField(null=True, blank=True)
     explanation = models.CharField(max_length=500, blank=True)
     output = models.TextField(blank=True)
-    # What Pi's loader found in the package, with its version; empty for other formats.
+    # What Pi's loader found in the package, with its version; and what its programs stand on.
     surface = models.JSONField(default=dict, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)

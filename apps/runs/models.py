@@ -90,6 +90,8 @@ class Run(Stamped):
     policy = models.JSONField(default=dict, blank=True)
     token_hash = models.CharField(max_length=64, blank=True, db_index=True)
     token_expires_at = models.DateTimeField(null=True, blank=True)
+    # The thumbprint of the key whose holder alone may use the token; empty where any holder may.
+    token_key = models.CharField(max_length=43, blank=True)
 
     provider_failures = models.PositiveSmallIntegerField(default=0)
     breaks = models.PositiveSmallIntegerField(default=0)

@@ -64,7 +64,7 @@ def _plan(entry: CommandEntry, binding: Binding, bench: Bench) -> SessionPlan:
             files=tuple(bench.tree.items()),
             limits=_life(bench),
             network=bench.network,
-            runtimes=runtimes_for(declared.start, declared.stop, entry.program),
+            runtimes=runtimes_for(bench, declared.start, declared.stop, entry.program),
         ),
         variables=(SESSION_VARIABLE,),
         places=(PLACES.output, PLACES.temporary),

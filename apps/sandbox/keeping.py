@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import User
 from apps.audit.services import SYSTEM, record
-from apps.core.blobs import get_blob
+from apps.core.api.downloads import StoredFile
 from apps.rooms.selectors import visible_room
 from apps.sandbox.contents import MAX_BYTES, MAX_FILES
 from apps.sandbox.errors import FileNotThere, WorkspaceInUse, WorkspaceNotFound
@@ -60,12 +60,12 @@ def files_of(*, user: User, room_id: Any) -> QuerySet[WorkspaceFile]:
     return WorkspaceFile.objects.filter(workspace__owner=user, workspace__room=room)
 
 
-def bytes_of(*, user: User, room_id: Any, path: str) -> bytes:
-    """Return what is in a file of the member's own workspace."""
+def stored_file(*, user: User, room_id: Any, path: str) -> StoredFile:
+    """Return a file of the member's own workspace to hand out, without its bytes."""
     file = files_of(user=user, room_id=room_id).filter(path=path).first()
     if file is None:
         raise FileNotThere("Your workspace of this room has no such file.", field="path")
-    return get_blob(file.blob_id)
+    return StoredFile(file.blob_id, file.size, path.rpartition("/")[2])
 
 
 def delete_workspace(*, user: User, room_id: Any) -> None:

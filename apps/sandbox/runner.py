@@ -30,11 +30,14 @@ from apps.sandbox.replies import (
     read_tool_reply,
 )
 from apps.sandbox.spec import Clamp, Limits, Reason, SandboxResult, SandboxSpec, Stats
+from apps.sandboxd.runtimes import OFFICE
 
 Tree = Mapping[str, bytes] | Sequence[tuple[str, bytes]]
 
 _HARNESS: Final = Path(__file__).with_name("harness")
 _PYTHON: Final = ("python", "-I", "-S", "-B")
+# With its own libraries, which the bare one does not have.
+_LIBRARIES: Final = ("python", "-I", "-B")
 _ENTRY = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z", re.ASCII)
 TAIL_CHARACTERS: Final = 16_000
 
@@ -135,6 +138,7 @@ def call_python_tool(
     cancelled: Callable[[], bool] | None = None,
     path: Path | None = None,
     network: Network = NO_NETWORK,
+    runtimes: tuple[str, ...] = (),
 ) -> ToolReply:
     """Call `module:function` of a package tree with its arguments, confined.
 
@@ -142,7 +146,12 @@ def call_python_tool(
     where certainly nothing was run; only a job that can never run raises (JobRefused).
     """
     spec = SandboxSpec(
-        argv=(*_PYTHON, "/kaizen/call_tool.py", check_entry(entry)),
+        argv=(
+            *(_LIBRARIES if OFFICE in runtimes else _PYTHON),
+            "/kaizen/call_tool.py",
+            check_entry(entry),
+        ),
+        runtimes=runtimes,
         files=files_of(tree),
         harness=harness_file("call_tool.py"),
         stdin=encoded(arguments),

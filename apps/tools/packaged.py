@@ -15,6 +15,8 @@ from django.conf import settings
 from django.db import connection
 
 from apps.core.correlation import current_correlation_id
+from apps.domain.commandio.pins import CannotPin
+from apps.domain.commandio.preparation import pins_of_package, refusal_of
 from apps.domain.commandio.results import without_pixels
 from apps.domain.egress import Crossing
 from apps.domain.entries import (
@@ -30,6 +32,7 @@ from apps.domain.handing import BadPause, asked_pause
 from apps.domain.lockfiles import BadLock, dependencies_of
 from apps.domain.manifests import BadManifest, Manifest, parse_manifest
 from apps.domain.manifests import PackageTool as Declared
+from apps.domain.runtimes import Runtime
 from apps.domain.tooling import (
     BadSpecification,
     Paused,
@@ -41,7 +44,7 @@ from apps.domain.tooling import (
 from apps.domain.tooling.features import Feature
 from apps.grants.selectors import granted_package_tools
 from apps.packages.errors import TreeMismatch
-from apps.packages.models import PackageTool, PackageVersion
+from apps.packages.models import PackageFile, PackageTool, PackageVersion
 from apps.packages.selectors import load_tree
 from apps.sandbox.boundtools import Binding, call_bound_tool
 from apps.sandbox.client import Limits
@@ -108,9 +111,25 @@ def as_tool(row: PackageTool) -> Tool | None:
         spec=spec,
         handler=_handler(row, admitted),
         feature=Feature.PACKAGES,
-        allowed=network_allowed(declared.network)
-        and (declared.courier is None or network_allowed(declared.courier.network)),
+        unfit=_unfit(admitted, declared),
+        runtimes=frozenset(declared.runtimes),
     )
+
+
+def _unfit(admitted: _Admitted, declared: Declared) -> str:
+    """Say why this deployment never carries out such a tool, or nothing."""
+    courier = declared.courier
+    if not network_allowed(declared.network) or not (
+        courier is None or network_allowed(courier.network)
+    ):
+        return "This deployment lets packages have no such network, so the tool is off."
+    if not isinstance(declared.entry, CommandEntry):
+        return ""
+    try:
+        _prepare(admitted)
+    except CannotPin as problem:
+        return refusal_of(problem)
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +156,18 @@ def _declared(admitted: _Admitted, name: str) -> Declared:
 @functools.lru_cache(maxsize=512)
 def _manifest(admitted: _Admitted) -> Manifest:
     return parse_manifest(admitted.version.manifest)
+
+
+@functools.lru_cache(maxsize=4096)
+def _prepare(admitted: _Admitted) -> None:
+    """Find every path that a version's programs stand on, or raise CannotPin.
+
+    Only that they are there is found, from their names: bytes are pinned when a program starts.
+    Versions never change, so one that was found whole is not looked at again.
+    """
+    files = PackageFile.objects.filter(version_id=admitted.version_id)
+    names = dict.fromkeys(files.values_list("path", flat=True), b"")
+    pins_of_package(_manifest(admitted), names)
 
 
 def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
@@ -196,20 +227,21 @@ def call_packaged(
                 tree=tuple(tree.items()),
                 entry=tool.entry.label,
                 arguments=arguments,
-                limits=limits_of(tool.limits),
+                limits=_limits(tool),
                 deadline_s=deadline_s,
                 correlation=current_correlation_id(),
                 cancelled=cancelled,
                 path=path,
                 network=tool.network,
+                runtimes=tool.runtimes,
             )
         case CommandEntry() | FileEntry() as entry:
             scope = manifest.artifact(tool.artifact)
             if scope is None:
                 raise LookupError(f"{manifest.ref} has no artifact {tool.artifact}.")
             bench = Bench(
-                tree, scope, limits_of(tool.limits), deadline_s, cancelled, path,
-                published=tool.published, network=tool.network,
+                tree, scope, _limits(tool), deadline_s, cancelled, path,
+                published=tool.published, network=tool.network, runtimes=tool.runtimes,
             )  # fmt: skip
             if isinstance(entry, FileEntry):
                 return call_declared_file_tool(entry, arguments, manifest, bench, files)
@@ -267,9 +299,10 @@ def _call_node(
     )  # fmt: skip
 
 
-def _not_here(kind: str) -> ToolReply:
-    said = f"This deployment does not carry out {kind} yet, so nothing was run."
-    return ToolReply(ReplyKind.UNAVAILABLE, message=said)
+def _limits(tool: Declared) -> Limits:
+    """Return what a function of Python or a program is held to, in the runtime it asked for."""
+    wants_node = tool.runtime is Runtime.NODE
+    return node_limits_of(tool.limits) if wants_node else limits_of(tool.limits)
 
 
 def limits_of(asked: dict[str, int] | None) -> Limits:

@@ -50,6 +50,7 @@ OTHER_PATHS: list[tuple[str, str, Any]] = [
     ("get", "artifacts/{artifact}", None),
     ("get", "artifacts/{artifact}/versions", None),
     ("get", "artifacts/{artifact}/versions/1", None),
+    ("get", "artifacts/{artifact}/versions/1/content", None),
     ("get", "agents/{agent}", None),
     ("patch", "agents/{agent}", {"name": "Mine"}),
     ("delete", "agents/{agent}", None),

@@ -110,7 +110,7 @@ def test_a_file_is_handed_out_as_a_download_that_nothing_runs(
     fill(member, room, WorkFile("out/páge & more.html", HOSTILE))
     response = api.get(place(room, "/content"), {"path": "out/páge & more.html"})
     assert response.status_code == 200
-    assert response.content == HOSTILE
+    assert response.getvalue() == HOSTILE
     assert response["Content-Type"] == "application/octet-stream"
     assert response["Content-Disposition"].startswith("attachment")
     assert "p%C3%A1ge%20%26%20more.html" in response["Content-Disposition"]

@@ -360,3 +360,15 @@ def test_arguments_that_are_no_json_can_never_run(tmp_path: Any) -> None:
         call_python_tool(
             tree={}, entry="tool:run", arguments={"n": float("nan")}, deadline_s=1, path=tmp_path
         )
+
+
+@pytest.mark.sandbox
+def test_a_tool_has_the_libraries_only_in_the_runtime_that_it_asked_for(daemon: Daemon) -> None:
+    source = """
+    import importlib.util
+
+    def run(arguments):
+        return importlib.util.find_spec("openpyxl") is not None
+    """
+    assert call(daemon, source).value is False
+    assert call(daemon, source, runtimes=("office",)).value is True

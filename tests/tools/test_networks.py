@@ -130,7 +130,7 @@ def test_the_deployment_says_which_networks_packages_may_have(
     assert network_allowed(parse_manifest(raw).tools[0].network) is may
     tool = as_tool(admit(raw).tools.get())
     assert tool is not None
-    assert tool.allowed is may
+    assert (tool.unfit == "") is may
 
 
 @pytest.fixture

@@ -196,7 +196,7 @@ def test_a_file_is_handed_out_as_it_is_within_the_same_scope(
     assert client.get(address).status_code == 404
     client.force_login(member)
     answer = client.get(address)
-    assert answer.content == b"a,b\n1,2\n"
+    assert answer.getvalue() == b"a,b\n1,2\n"
     assert answer["Content-Type"] == "application/octet-stream"
     assert answer["Content-Disposition"] == 'attachment; filename="rows.csv"'
     assert answer["X-Content-Type-Options"] == "nosniff"

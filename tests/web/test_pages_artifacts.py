@@ -184,7 +184,7 @@ def test_a_download_is_a_file_and_never_a_page(
     assert answer["Content-Disposition"].startswith("attachment")
     assert f'filename="{name}"' in answer["Content-Disposition"]
     assert answer["Content-Security-Policy"] == "sandbox; default-src 'none'"
-    assert answer.content.decode() == EVIL
+    assert answer.getvalue().decode() == EVIL
 
 
 def test_a_title_in_any_script_becomes_a_file_name(member: User, room: Room) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from apps.artifacts.api.views import (
+    ArtifactContentView,
     ArtifactsView,
     ArtifactVersionsView,
     ArtifactVersionView,
@@ -16,4 +17,8 @@ urlpatterns = [
     path("artifacts/<uuid:artifact_id>", ArtifactView.as_view()),
     path("artifacts/<uuid:artifact_id>/versions", ArtifactVersionsView.as_view()),
     path("artifacts/<uuid:artifact_id>/versions/<number:number>", ArtifactVersionView.as_view()),
+    path(
+        "artifacts/<uuid:artifact_id>/versions/<number:number>/content",
+        ArtifactContentView.as_view(),
+    ),
 ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import uuid
 
-from drf_spectacular.utils import extend_schema
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -17,10 +19,12 @@ from apps.artifacts.api.serializers import (
 )
 from apps.artifacts.selectors import (
     artifacts_for,
+    stored_file,
     versions_of,
     visible_artifact,
     visible_version,
 )
+from apps.core.api.downloads import GivenAsItIs, as_download
 
 
 class ArtifactsView(MemberView):
@@ -71,3 +75,34 @@ class ArtifactVersionView(MemberView):
         self.query()
         version = visible_version(artifact_id=artifact_id, number=number, user=self.member)
         return Response(ArtifactVersionDetailSerializer(version).data)
+
+
+class ArtifactContentView(MemberView):
+    """The bytes of one version."""
+
+    content_negotiation_class = GivenAsItIs
+
+    @extend_schema(
+        operation_id="artifact_versions_content",
+        parameters=[
+            OpenApiParameter(
+                "Range", OpenApiTypes.STR, OpenApiParameter.HEADER,
+                description="One range of bytes, such as `bytes=0-1023`.",
+            ),
+            OpenApiParameter(
+                "If-None-Match", OpenApiTypes.STR, OpenApiParameter.HEADER,
+                description="The digest in quotes, for an answer only if the bytes are others.",
+            ),
+        ],
+        responses={
+            (200, "*/*"): OpenApiTypes.BINARY,
+            (206, "*/*"): OpenApiTypes.BINARY,
+            304: OpenApiResponse(description="The bytes are those of `If-None-Match`."),
+            416: OpenApiResponse(description="The version ends before that range."),
+        },
+    )  # fmt: skip
+    def get(self, request: Request, artifact_id: uuid.UUID, number: int) -> HttpResponseBase:
+        """Hand out one version as a file, in its exact bytes; `ETag` is its digest."""
+        self.query()
+        file = stored_file(artifact_id=artifact_id, number=number, user=self.member)
+        return as_download(request._request, file)

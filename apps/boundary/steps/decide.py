@@ -74,6 +74,7 @@ def facts_of(call: Call, tool: Tool, standing: Standing, *, held: bool = True) -
     run, spec = standing.run, tool.spec
     approval, seconded = _approval(call)
     lessons = Lessons.of(run.lessons)
+    hindrance = tool.hindrance
     return Facts(
         member_active=run.member.is_active,
         member_may_take_part=run.member.is_active and standing.may_take_part,
@@ -85,7 +86,8 @@ def facts_of(call: Call, tool: Tool, standing: Standing, *, held: bool = True) -
         in_catalog=standing.catalog_digest is not None,
         descriptor_digest_catalog=standing.catalog_digest,
         descriptor_digest_now=tool.digest,
-        tool_enabled=tool.enabled,
+        tool_enabled=not hindrance,
+        tool_hindrance=hindrance,
         room_closed=run.room.closed_at is not None,
         roster_is_actor_only=not standing.others_in_room,
         run_state_ok=run.state != Run.State.FINISHED,

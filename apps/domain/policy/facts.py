@@ -59,6 +59,8 @@ class Facts:
     run_state_ok: bool | None
     fence_ok: bool | None
     stop_requested: bool | None
+    # What is said of a tool that is not enabled, where there is more to say than that it is off.
+    tool_hindrance: str = ""
     policy_tree: PolicyTree | None = field(default_factory=PolicyTree)
     # What this run was narrowed to when it began: by its parent, and by the member's choice then.
     run_ceiling: Narrowing | None = field(default_factory=Narrowing)

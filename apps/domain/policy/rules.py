@@ -55,6 +55,13 @@ def _must_not(
     return ask
 
 
+def _tool_is_enabled(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
+    if facts.tool_enabled is True:
+        return None
+    said = facts.tool_hindrance or "The tool is switched off."
+    return Refuse(Reason.TOOL_DISABLED, said, rule)
+
+
 def _descriptor_is_current(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
     frozen, now = facts.descriptor_digest_catalog, facts.descriptor_digest_now
     if frozen is not None and frozen == now:
@@ -272,7 +279,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "tool_is_enabled",
         "Is the tool switched on in this deployment?",
-        _must(lambda f: f.tool_enabled, Reason.TOOL_DISABLED, "The tool is switched off."),
+        _tool_is_enabled,
     ),
     Rule("policy_tree_allows", "Does the tool policy allow it?", _allowed_by_tree),
     Rule("agent_ceiling_covers", "Does the agent's ceiling cover it?", _within_agent_ceiling),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
@@ -12,13 +12,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from apps.accounts.api.views import MemberView
+from apps.core.api.downloads import GivenAsItIs, as_download
 from apps.sandbox.api.serializers import (
     WorkspaceContentQuerySerializer,
     WorkspaceFileSerializer,
     WorkspaceSerializer,
 )
-from apps.sandbox.keeping import bytes_of, delete_workspace, files_of, workspace_state
-from apps.sandbox.serving import as_download
+from apps.sandbox.keeping import delete_workspace, files_of, stored_file, workspace_state
 
 
 class WorkspaceView(MemberView):
@@ -55,13 +55,15 @@ class WorkspaceFilesView(MemberView):
 class WorkspaceContentView(MemberView):
     """What is in a file."""
 
+    content_negotiation_class = GivenAsItIs
+
     @extend_schema(
         operation_id="workspace_content_read",
         parameters=[WorkspaceContentQuerySerializer],
         responses={(200, "application/octet-stream"): OpenApiTypes.BINARY},
     )
-    def get(self, request: Request, room_id: uuid.UUID) -> HttpResponse:
+    def get(self, request: Request, room_id: uuid.UUID) -> HttpResponseBase:
         """Hand out the bytes of one file, to its owner alone."""
         path = self.query(WorkspaceContentQuerySerializer)["path"]
-        content = bytes_of(user=self.member, room_id=room_id, path=path)
-        return as_download(content, path=path)
+        file = stored_file(user=self.member, room_id=room_id, path=path)
+        return as_download(request._request, file)

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
-from django.utils.http import content_disposition_header
 from django.views.decorators.clickjacking import xframe_options_sameorigin
 from django.views.decorators.http import require_safe
 
 from apps.accounts.models import User
 from apps.artifacts.models import Artifact, ArtifactVersion
-from apps.artifacts.selectors import body_of, content_of, preview_of, visible_version
+from apps.artifacts.selectors import (
+    body_of,
+    content_of,
+    preview_of,
+    stored_file,
+    visible_version,
+)
+from apps.core.api.downloads import OPAQUE, as_download
 from apps.web.doors import member_page
 from apps.web.rendering import Shown, show, show_file
-
-_ENDINGS = {
-    Artifact.Kind.MARKDOWN: "md",
-    Artifact.Kind.HTML: "html",
-    Artifact.Kind.SVG: "svg",
-    Artifact.Kind.TEXT: "txt",
-}
-_LANGUAGES = {
-    "python": "py", "javascript": "js", "typescript": "ts", "json": "json", "yaml": "yaml",
-    "css": "css", "sql": "sql", "bash": "sh", "shell": "sh", "rust": "rs", "go": "go",
-    "java": "java", "c": "c", "toml": "toml", "csv": "csv",
-}  # fmt: skip
 
 
 @require_safe
@@ -61,11 +56,8 @@ def download(
     request: HttpRequest, member: User, artifact_id: uuid.UUID, number: int
 ) -> HttpResponseBase:
     """Hand out one version as a file; no browser shows it in place."""
-    version = visible_version(artifact_id=artifact_id, number=number, user=member)
-    response = HttpResponse(content_of(version), content_type="application/octet-stream")
-    name = content_disposition_header(as_attachment=True, filename=_file_name(version))
-    response.headers["Content-Disposition"] = name or "attachment"
-    return _contained(response, policy="sandbox; default-src 'none'")
+    file = stored_file(artifact_id=artifact_id, number=number, user=member)
+    return as_download(request, replace(file, media_type=OPAQUE))
 
 
 def _shown(version: ArtifactVersion) -> Shown:
@@ -85,16 +77,3 @@ def _contained(response: HttpResponse, *, policy: str) -> HttpResponse:
     response.headers["X-DNS-Prefetch-Control"] = "off"
     response.headers["Cache-Control"] = "private, no-store"
     return response
-
-
-def _file_name(version: ArtifactVersion) -> str:
-    artifact = version.artifact
-    if artifact.kind == Artifact.Kind.FILE:
-        return artifact.file_name.rpartition("/")[2]
-    kind = Artifact.Kind(artifact.kind)
-    ending = _ENDINGS.get(kind) or _LANGUAGES.get(artifact.language.lower(), "txt")
-    stem = "".join(c if c.isalnum() or c in " -_." else "-" for c in version.title)
-    stem = " ".join(stem.split()).strip(" .-")[:80] or "artifact"
-    if stem.lower().endswith(f".{ending}"):
-        stem = stem[: -len(ending) - 1]
-    return f"{stem} v{version.number}.{ending}"
