@@ -245,6 +245,8 @@ class Call(Stamped):
     rule = models.CharField(max_length=60, blank=True)
     projection = models.JSONField(null=True)
     projection_blob = models.CharField(max_length=71, blank=True)
+    # Images of the result that the run's model may look at: digest, kind and size, never a byte.
+    images = models.JSONField(default=list, blank=True)
 
     attempts = models.PositiveSmallIntegerField(default=0)
     executor = models.CharField(max_length=120, blank=True)

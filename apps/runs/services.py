@@ -6,6 +6,7 @@ imports the engine that runs the turn.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -308,6 +309,7 @@ def settle_call(
     projection: dict[str, Any] | None = None,
     domain: str = "",
     non_substitutable: bool = False,
+    images: Sequence[Mapping[str, Any]] = (),
 ) -> Call:
     """Give a call its one outcome, and say whose failure it was. The run's row is locked.
 
@@ -325,6 +327,7 @@ def settle_call(
         "non_substitutable": non_substitutable,
         "projection": inline,
         "projection_blob": digest,
+        "images": list(images),
         "settled_at": now,
         "executor": "",
         "executor_expires_at": None,
