@@ -17,15 +17,16 @@ from apps.agents.services import change_agent
 from apps.audit.models import AuditRow
 from apps.boundary.pipeline import execute_waiting
 from apps.boundary.selectors import ready_calls
-from apps.core.blobs import collect_blobs
+from apps.core.blobs import get_blob
 from apps.core.models import Blob
 from apps.domain.manifests import parse_manifest
 from apps.grants.services import grant_tool
 from apps.packages.services import publish_package
 from apps.rooms.models import Room, RoomEvent
-from apps.runs.bodies import projection_of
+from apps.runs.bodies import held_blobs, projection_of
 from apps.runs.models import Call, JournalEntry, Run
 from apps.turns.engine import run_turn
+from apps.web.services import post_message
 from tests.factories.rooms import claimed_run, crossed, make_member, make_run
 from tests.turns.fake_model import FakeModel
 
@@ -161,17 +162,16 @@ def test_no_record_holds_a_byte_of_an_image(
     assert kept["digest"] in written
 
 
-def test_an_image_is_kept_as_long_as_its_call_and_no_longer(
+def test_an_image_is_kept_as_long_as_its_call(
     room: Room, agent: Agent, member: User, album: None, model: FakeModel
 ) -> None:
     sees(agent)
     run = looked(room, agent, member, model, "red.png")
     (kept,) = Call.objects.get(run=run).images
-    # Only the call holds it from here on.
-    Agent.objects.get(pk=agent.pk)
-    Blob.objects.update(touched_at="2020-01-01T00:00Z")
-    collect_blobs()
-    assert Blob.objects.filter(pk=kept["digest"]).exists()
+    assert kept["digest"] in held_blobs()
+    assert get_blob(kept["digest"]) == RED
+    Call.objects.update(images=[])
+    assert kept["digest"] not in held_blobs()
 
 
 def test_the_same_image_is_sent_once_where_it_came_last(
@@ -188,7 +188,9 @@ def test_later_turns_remember_the_digest_alone(
     sees(agent)
     looked(room, agent, member, model, "red.png")
     model.says("It was red.")
-    run_turn(run_id=make_run(room, agent, member, "What was it?").pk)
+    later = post_message(room_id=room.pk, member=member, text="What was it?").run
+    assert later is not None
+    run_turn(run_id=later.pk)
     assert urls(model.asked[-1]) == []
     assert "sha256:" in str(model.asked[-1]["messages"])
 
