@@ -25,12 +25,6 @@ class NotText(Invalid):
     code = "not_text"
 
 
-class FileChanged(Conflict):
-    """A file that a turn was given has been changed since by somebody else."""
-
-    code = "file_changed"
-
-
 class StaleCursor(Conflict):
     """The draft holds something else than its writer believes."""
 

@@ -95,7 +95,7 @@ def _projected_failure(failure: ToolFailure, spec: Specification) -> dict[str, A
     projected: dict[str, Any] = {
         "status": "error",
         "reason": failure.reason.value,
-        "message": _clipped(redact(storable(failure.message)), MAX_MESSAGE),
+        "message": _said(failure),
         "retryable": failure.retryable,
         "fault": failure.fault.value,
     }
@@ -109,6 +109,11 @@ def _projected_failure(failure: ToolFailure, spec: Specification) -> dict[str, A
         projected["saved"] = list(failure.saved[:MAX_SAVED])
         projected["notice"] = INCOMPLETE_NOTICE
     return projected
+
+
+def _said(failure: ToolFailure) -> str:
+    message = redact(storable(failure.message))
+    return str(bound(message)) if failure.stated else _clipped(message, MAX_MESSAGE)
 
 
 def _names_everything(schema: dict[str, Any]) -> bool:

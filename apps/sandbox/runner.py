@@ -24,6 +24,7 @@ from apps.sandbox.replies import (
     BadReply,
     Counts,
     Raised,
+    Stated,
     Unfit,
     Value,
     read_counts,
@@ -216,6 +217,8 @@ def judge_reply(result: SandboxResult) -> ToolReply:
             return reply(ReplyKind.VALUE, value=value)
         case Raised(type=kind_of, message=message, traceback=trace):
             return reply(ReplyKind.RAISED, message, error_type=kind_of, traceback=trace)
+        case Stated(message=message):
+            return reply(ReplyKind.STATED, message)
         case Unfit(message=message):
             return reply(ReplyKind.CONTRACT_ERROR, message)
 

@@ -82,6 +82,9 @@ _REASONS = {
     ReplyKind.DRIVER_FAILED: Reason.DEPENDENCY_UNAVAILABLE,
 }
 
+# What a program printed when it failed, and what a tool says of itself.
+_ITS_OWN_WORDS = frozenset({ReplyKind.STATED, ReplyKind.CRASHED})
+
 
 def packaged_tools(agent_id: uuid.UUID) -> dict[str, Tool]:
     """Return the package tools that an agent holds now, by the names that models use."""
@@ -328,7 +331,11 @@ def _result(reply: ToolReply, tool: Declared) -> ToolOk | ToolFailure:
         return ToolOk(value, provenance=provenance, images=images)
     said = f"{reply.error_type}: {reply.message}" if reply.error_type else reply.message
     return ToolFailure(
-        _REASONS[reply.kind], said, exit_status=reply.exit_code, provenance=provenance
+        _REASONS[reply.kind],
+        said,
+        exit_status=reply.exit_code,
+        provenance=provenance,
+        stated=reply.kind in _ITS_OWN_WORDS,
     )
 
 

@@ -197,6 +197,21 @@ def test_an_error_that_a_program_states_is_passed_on(daemon: Daemon) -> None:
 
 
 @pytest.mark.parametrize(
+    ("size", "kind"), [(64 * 1024, ReplyKind.STATED), (64 * 1024 + 1, ReplyKind.PROTOCOL_ERROR)]
+)
+def test_a_stated_error_is_one_text_of_at_most_64_kib(
+    daemon: Daemon, size: int, kind: ReplyKind
+) -> None:
+    source = f"""
+    print(json.dumps({{"isError": True, "content": [{{"type": "text", "text": "x" * {size}}}]}}))
+    """
+    reply = call(daemon, source)
+    assert reply.kind is kind
+    if kind is ReplyKind.STATED:
+        assert reply.message == "x" * size
+
+
+@pytest.mark.parametrize(
     ("source", "kind"),
     [
         ("sys.stderr.write('secret'); sys.exit(3)", ReplyKind.CRASHED),

@@ -76,7 +76,8 @@ class ToolFailure:
     The exit status is of a program that the tool ran, for whoever reads the log. `details` is a
     JSON object that the model reads beside the message, redacted and bounded as results are. A tool
     of our own that wrote down what its refusal shows, and changed nothing else, says `keeps_notes`:
-    otherwise whatever it wrote is undone.
+    otherwise whatever it wrote is undone. `stated` says that the message is what the tool answered,
+    in its own words: it may be as long as any result, while a sentence about a failure is short.
     """
 
     reason: Reason
@@ -89,6 +90,7 @@ class ToolFailure:
     provenance: Mapping[str, Any] = field(default_factory=dict)
     details: dict[str, Any] | None = None
     keeps_notes: bool = False
+    stated: bool = False
 
     @property
     def fault(self) -> FaultDomain:

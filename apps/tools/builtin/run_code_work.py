@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from django.db import connection
 
-from apps.artifacts.errors import BadArtifact, FileChanged
+from apps.artifacts.errors import BadArtifact
 from apps.artifacts.native import Kept, NativeFile, check_file_name, keep_files
 from apps.artifacts.services import Provenance
-from apps.artifacts.sharing import share_files
+from apps.artifacts.sharing import Shared, share_files
 from apps.core.correlation import current_correlation_id
 from apps.domain.tooling import FaultDomain, Reason, ToolFailure, ToolOk, ToolPrepared
 from apps.domain.wishes import wants_no_retries
@@ -47,6 +47,11 @@ CHECKING_S: Final = 30.0
 MAX_NAMED: Final = 40
 """Names of changed files that a result lists."""
 
+_CHANGED: Final = (
+    "Somebody else has changed these files since this turn began, so the program did not find them."
+    " Do not guess what was in them: go on without them, read the text of one with read_artifact,"
+    " or say that the next turn will have the new versions."
+)
 _REFUSALS: Final = {
     "missing": "The program did not write it.",
     "link": "It is a link, not a file.",
@@ -67,7 +72,7 @@ class _Done:
     lease: Lease
     result: SandboxResult
     found: tuple[Found, ...]
-    unshared: int
+    shared: Shared
     value: str | None
     notes: tuple[str, ...]
 
@@ -91,8 +96,6 @@ def run_code(arguments: dict[str, Any], context: CallContext) -> ToolFailure | T
         return ToolFailure(Reason.INVALID_ARGUMENTS, said)
     try:
         shared = share_files(run_id=context.run_id, call_id=context.call_id, member=context.member)
-    except FileChanged as changed:
-        return ToolFailure(Reason.CONFLICT, str(changed))
     except sharing.BadSeal as broken:
         # Bytes that are not what they were: nothing that this call or its tool did.
         return ToolFailure(
@@ -127,7 +130,7 @@ def run_code(arguments: dict[str, Any], context: CallContext) -> ToolFailure | T
     connection.close()
     try:
         cell = (language, arguments["code"]) if kernel else None
-        return _carried_out(spec, context, lease, shared.left_out, cell)
+        return _carried_out(spec, context, lease, shared, cell)
     except SandboxUnavailable as away:
         release(lease)
         said = f"{away.message} Nothing was run."
@@ -165,7 +168,7 @@ def _carried_out(
     spec: SandboxSpec,
     context: CallContext,
     lease: Lease,
-    unshared: int,
+    shared: Shared,
     cell: tuple[Language, str] | None,
 ) -> ToolFailure | ToolPrepared:
     started = _started(spec, context, lease, cell)
@@ -194,7 +197,7 @@ def _carried_out(
             retryable=True,
             details=endings.printed(result),
         )
-    done = _Done(context, lease, result, found, unshared, started.value, started.notes)
+    done = _Done(context, lease, result, found, shared, started.value, started.notes)
     return ToolPrepared(lambda: _keep(done))
 
 
@@ -273,8 +276,16 @@ def _value(done: _Done, kept: dict[str, Kept], unfit: list[Found], full: str) ->
             "removed": list(changes.removed[:MAX_NAMED]),
             "left_out": [{"name": o.name, "why": o.code} for o in changes.left_out[:MAX_NAMED]],
         }
-    if done.unshared:
-        value["shared_files_without_room"] = done.unshared
+    if done.shared.left_out:
+        value["shared_files_without_room"] = done.shared.left_out
+    if done.shared.changed:
+        value["shared_files_changed"] = {
+            "files": [
+                {"name": o.name, "artifact_id": o.artifact_id, "admitted": o.admitted, "now": o.now}
+                for o in done.shared.changed
+            ],
+            "note": _CHANGED,
+        }
     return value
 
 
