@@ -103,6 +103,7 @@ INSTALLED_APPS = [
     "apps.runs",
     "apps.sandbox",
     "apps.artifacts",
+    "apps.automations",
     "apps.approvals",
     "apps.grants",
     "apps.quotas",
@@ -256,6 +257,7 @@ CELERY_TASK_ROUTES = {
     "approvals.*": {"queue": "sweeps"},
     "quotas.*": {"queue": "sweeps"},
     "runs.*": {"queue": "sweeps"},
+    "automations.*": {"queue": "sweeps"},
 }
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False

@@ -31,6 +31,7 @@ class Permission(StrEnum):
     PROPOSAL_REVIEW = "proposals.review_packageproposal"
     PACKAGE_MANAGE = "packages.manage_package"
     POLICY_MANAGE = "grants.manage_policy"
+    AUTOMATION_REVOKE = "automations.revoke_automation"
     APPROVAL_SECOND = "approvals.second_approval"
     SECRET_MANAGE = "broker.manage_secret"  # noqa: S105 - a permission
     CONNECTION_MANAGE = "broker.manage_connection"

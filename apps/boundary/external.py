@@ -58,6 +58,7 @@ from apps.runs.services import (
     lock_seat,
     member_card,
 )
+from apps.sandbox.session_ends import ask_to_close, failure_of, open_sessions
 from apps.tools.catalog import freeze
 
 TOKEN_FOR = timedelta(hours=12)
@@ -254,6 +255,7 @@ def finish_external_run(*, run: Run, text: str, failed: bool = False) -> None:
     """End the run with its runtime's last word, as completed or as what it calls a failure."""
     if len(text) > MAX_FINAL_TEXT:
         raise BadProposal(f"A last word has at most {MAX_FINAL_TEXT:,} characters.", field="text")
+    unclean = _cleaned_up(run)
     with fenced(run_id=run.pk, fence=EXTERNAL_FENCE) as locked:
         if Call.objects.running().filter(run=locked).exists():
             raise Conflict("A call of this run is still running. Wait for it, or stop the run.")
@@ -263,7 +265,7 @@ def finish_external_run(*, run: Run, text: str, failed: bool = False) -> None:
         append_journal(
             run=locked, kind=JournalEntry.Kind.ASSISTANT, body={"text": text, "calls": []}
         )
-        if text.strip():
+        if text.strip() and not unclean:
             publish_event(
                 room_id=locked.room_id,
                 kind="message.posted",
@@ -275,7 +277,9 @@ def finish_external_run(*, run: Run, text: str, failed: bool = False) -> None:
                     "for": member_card(locked.member),
                 },
             )
-        if failed:
+        if unclean:
+            finish_run(run=locked, outcome=Run.Outcome.FAILED, explanation=unclean)
+        elif failed:
             finish_run(
                 run=locked,
                 outcome=Run.Outcome.FAILED,
@@ -283,6 +287,17 @@ def finish_external_run(*, run: Run, text: str, failed: bool = False) -> None:
             )
         else:
             finish_run(run=locked, outcome=Run.Outcome.COMPLETED)
+
+
+def _cleaned_up(run: Run) -> str:
+    """Return what of a run's sessions could not be cleaned up, once none of them lives any more.
+
+    Until then the runtime is told to come again: nobody's thread waits here, and workers end them.
+    """
+    if open_sessions(run.pk).exists() and not Call.objects.running().filter(run=run).exists():
+        ask_to_close(run_id=run.pk)
+        raise Conflict("The sessions of its tools are being ended. Say it again in a moment.")
+    return failure_of(run.pk)
 
 
 def _hash(token: str) -> str:

@@ -15,7 +15,7 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.permissions import Permission, require
 from apps.audit.services import record
-from apps.core.blobs import put_blob
+from apps.core.blobs import put_blobs
 from apps.domain.canonical import digest
 from apps.domain.commandio.pins import CannotPin
 from apps.domain.commandio.preparation import pins_of_package, refusal_of
@@ -65,8 +65,9 @@ def publish_package(
         author=author,
         admitted_by=admitted_by,
     )
+    stored = put_blobs(files.values())
     PackageFile.objects.bulk_create(
-        PackageFile(version=version, path=path, blob_id=put_blob(files[path]))
+        PackageFile(version=version, path=path, blob_id=stored[files[path]])
         for path in sorted(files)
     )
     PackageTool.objects.bulk_create(

@@ -34,4 +34,5 @@ def policy_of(given: RunInput, policy: dict[str, Any] | None = None) -> dict[str
 def input_body(given: RunInput) -> dict[str, Any]:
     """Return what the journal keeps of an input."""
     about = {"about": given.routed} if given.routed else {}
-    return {"text": given.text, "position": given.position, **about}
+    outside = {"outside": given.outside} if given.outside else {}
+    return {"text": given.text, "position": given.position, **about, **outside}

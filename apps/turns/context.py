@@ -87,7 +87,7 @@ class Conversation:
                         most=left_out.history,
                         foreign=self.foreign,
                     )
-                messages.append({"role": "user", "content": body["text"]})
+                messages.append({"role": "user", "content": asked_text(body)})
                 if about := body.get("about"):
                     messages.append(_kaizen(_what_it_is_about(about)))
             elif entry.kind == JournalEntry.Kind.ASSISTANT:
@@ -219,6 +219,13 @@ def read_conversation(run: Run) -> Conversation:
 def messages_for(run: Run) -> list[dict[str, Any]]:
     """Return the whole conversation of a run in the chat-completions shape."""
     return read_conversation(run).messages()
+
+
+def asked_text(body: dict[str, Any]) -> str:
+    """Return what a run was asked, with what came along from outside between its marks."""
+    if not body.get("outside"):
+        return str(body["text"])
+    return f"{body['text']}\n\n{outside.wrap(body['outside'], source='webhook')}"
 
 
 def result_text(tool: str, projection: dict[str, Any], foreign: frozenset[str]) -> str:

@@ -94,6 +94,7 @@ def facts_of(call: Call, tool: Tool, standing: Standing, *, held: bool = True) -
         # The lock was taken through the fence, or the call has its own executor's claim.
         fence_ok=True,
         stop_requested=run.stop_requested_at is not None,
+        grant=standing.grant,
         policy_tree=standing.policy.tree,
         run_ceiling=narrowing(run.ceiling),
         run_selection=narrowing(run.selection),

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from apps.accounts.models import User
 from apps.audit.services import record
-from apps.core.blobs import put_blob
+from apps.core.blobs import put_blobs
 from apps.core.errors import Forbidden, Invalid
 from apps.domain.lockfiles import dependencies_of
 from apps.domain.manifests import BadManifest, Manifest, package_problems, parse_manifest
@@ -203,8 +203,9 @@ def _describe(proposal: PackageProposal, read: Manifest, files: Mapping[str, byt
 
 
 def _write_files(proposal: PackageProposal, files: Mapping[str, bytes]) -> None:
+    stored = put_blobs(files.values())
     ProposalFile.objects.bulk_create(
-        ProposalFile(proposal=proposal, path=path, blob_id=put_blob(files[path]))
+        ProposalFile(proposal=proposal, path=path, blob_id=stored[files[path]])
         for path in sorted(files)
     )
 

@@ -6,15 +6,23 @@ commit together with the outcome, or none of them does.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db import connection
 
 from apps.artifacts.errors import BadArtifact
-from apps.artifacts.native import Kept, NativeFile, check_file_name, keep_files
+from apps.artifacts.native import (
+    Kept,
+    NativeFile,
+    check_file_name,
+    hold_files,
+    keep_files,
+)
 from apps.artifacts.services import Provenance
 from apps.artifacts.sharing import Shared, share_files
+from apps.core.blobs import stored_together
 from apps.core.correlation import current_correlation_id
 from apps.domain.tooling import FaultDomain, Reason, ToolFailure, ToolOk, ToolPrepared
 from apps.domain.wishes import wants_no_retries
@@ -37,9 +45,9 @@ from apps.sandbox.errors import (
     WorkspaceBusy,
     WorkspaceFull,
 )
-from apps.sandbox.kernels import LANGUAGES, CellResult, run_cell
+from apps.sandbox.kernels import LANGUAGES, CellResult, keep_cell, run_cell
 from apps.sandbox.leases import Lease, acquire, release
-from apps.sandbox.spec import SandboxResult, SandboxSpec
+from apps.sandbox.spec import SandboxResult, SandboxSpec, WorkChanges
 from apps.tools.contract import CallContext
 
 CHECKING_S: Final = 30.0
@@ -73,8 +81,7 @@ class _Done:
     result: SandboxResult
     found: tuple[Found, ...]
     shared: Shared
-    value: str | None
-    notes: tuple[str, ...]
+    cell: CellResult
 
     @property
     def contents(self) -> dict[str, bytes]:
@@ -197,35 +204,50 @@ def _carried_out(
             retryable=True,
             details=endings.printed(result),
         )
-    done = _Done(context, lease, result, found, shared, started.value, started.notes)
+    done = _Done(context, lease, result, found, shared, started)
     return ToolPrepared(lambda: _keep(done))
 
 
 def _keep(done: _Done) -> ToolOk | ToolFailure:
     """Keep what a program left, within the transaction that settles its call."""
     context, contents = done.context, done.contents
-    fit = [one for one in done.found if not one.unfit]
-    kept = keep_files(
-        owner=context.member,
-        room_id=context.room_id,
-        files=[NativeFile(o.name, contents[o.name], o.media_type, o.preview) for o in fit],
-        provenance=Provenance(
-            run_id=context.run_id,
-            call_id=context.call_id,
-            agent_name=context.agent.name,
-            agent_slug=context.agent.slug,
-        ),
-    )
+    files = [
+        NativeFile(one.name, contents[one.name], one.media_type, one.preview)
+        for one in done.found
+        if not one.unfit
+    ]
     changes = done.result.workspace
     full = ""
-    if changes is not None:
-        try:
-            take_back(done.lease, changes, release_after=True)
-        except LeaseLost as lost:
-            return ToolFailure(Reason.CONFLICT, str(lost), retryable=True)
-        except WorkspaceFull as too_much:
-            full = str(too_much)
+    hold_files(owner=context.member, room_id=context.room_id, names=[file.name for file in files])
+    with stored_together(_bodies(files, changes)):
+        kept = keep_files(
+            owner=context.member,
+            room_id=context.room_id,
+            files=files,
+            provenance=Provenance(
+                run_id=context.run_id,
+                call_id=context.call_id,
+                agent_name=context.agent.name,
+                agent_slug=context.agent.slug,
+            ),
+        )
+        if changes is not None:
+            try:
+                take_back(done.lease, changes, release_after=True)
+            except LeaseLost as lost:
+                return ToolFailure(Reason.CONFLICT, str(lost), retryable=True)
+            except WorkspaceFull as too_much:
+                full = str(too_much)
+    keep_cell(done.lease, done.cell)
     return _told(done, kept, full)
+
+
+def _bodies(files: list[NativeFile], changes: WorkChanges | None) -> Iterator[bytes]:
+    """Yield all that a call stores: two that made the same files store it in the same order."""
+    for file in files:
+        yield from file.bodies
+    if changes is not None:
+        yield from (file.content for file in changes.changed)
 
 
 def _told(done: _Done, kept: dict[str, Kept], full: str) -> ToolOk | ToolFailure:
@@ -264,10 +286,10 @@ def _value(done: _Done, kept: dict[str, Kept], unfit: list[Found], full: str) ->
         "files": [_file(name, one) for name, one in kept.items()],
         "milliseconds": result.stats.wall_ms,
     }
-    if done.value is not None:
-        value["value"] = endings.tail(done.value.encode("utf-8", "replace"))
-    if done.notes:
-        value["kernel"] = list(done.notes)
+    if done.cell.value is not None:
+        value["value"] = endings.tail(done.cell.value.encode("utf-8", "replace"))
+    if done.cell.notes:
+        value["kernel"] = list(done.cell.notes)
     if unfit:
         value["not_kept"] = [{"name": one.name, "why": one.unfit} for one in unfit]
     if changes is not None and not full:
