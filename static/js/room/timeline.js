@@ -56,7 +56,7 @@ export class Timeline {
     const known = state.participants.find((one) => one.id === block.author.id);
     return h("article", { class: "msg" }, person(known || author),
       h("div", { class: "what" },
-        h("div", { class: "who" }, h("b", null, block.author.name), you ? h("span", { class: "f" }, "you") : null, h("time", { datetime: block.at }, clock(block.at))),
+        h("div", { class: "who" }, h("b", null, block.author.name), you ? h("span", { class: "f" }, "you") : null, block.automation ? h("span", { class: "f" }, `by automation ${block.automation.name}`) : null, h("time", { datetime: block.at }, clock(block.at))),
         block.about ? this.about(block.about) : null,
         this.said(block.text)));
   }
