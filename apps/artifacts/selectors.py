@@ -65,6 +65,19 @@ def visible_artifact(*, artifact_id: Any, user: User, in_person: bool = False) -
     return artifact
 
 
+def artifact_to_change(*, artifact_id: Any, room_id: Any, user: User) -> Artifact:
+    """Return a text of this room that the member may write on, or refuse as if there were none."""
+    artifact: Artifact | None = (
+        Artifact.objects.writable_by(user)
+        .filter(pk=as_uuid(artifact_id), room_id=room_id)
+        .exclude(kind=Artifact.Kind.FILE)
+        .first()
+    )
+    if artifact is None:
+        raise ArtifactNotFound("There is no such artifact that you may change in this room.")
+    return artifact
+
+
 def visible_version(
     *,
     artifact_id: Any,
