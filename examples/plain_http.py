@@ -51,13 +51,14 @@ class Kaizen:
             headers["Authorization"] = self._authorization
         if key:
             headers["Idempotency-Key"] = key
-        request = urllib.request.Request(
-            f"{self.url}/api/v1/{path}",
-            data=None if body is None else json.dumps(body).encode(),
-            headers=headers,
-            method=method,
-        )
+        url = f"{self.url}/api/v1/{path}"
         for attempt in range(TRIES):
+            request = urllib.request.Request(
+                url,
+                data=None if body is None else json.dumps(body).encode(),
+                headers={**headers, **self.proof(method, url)},
+                method=method,
+            )
             try:
                 with urllib.request.urlopen(request, timeout=LONGEST_WAIT + 10) as answer:
                     return json.loads(answer.read() or b"null")
@@ -71,6 +72,14 @@ class Kaizen:
                     raise
                 time.sleep(2**attempt / 4)
         raise AssertionError("unreachable")
+
+    def proof(self, method: str, url: str) -> dict[str, str]:
+        """Return the headers that prove something for one request: here none."""
+        return {}
+
+    def of_run(self, token: str) -> Kaizen:
+        """Return the same Kaizen as whoever holds a run's token."""
+        return Kaizen(self.url, authorization=f"Run {token}")
 
     def sign_in(self, username: str, password: str) -> None:
         """Become this member."""
@@ -93,15 +102,15 @@ class Kaizen:
         opened = self.ask("POST", f"rooms/{room}/runs", {"agent": agent}, key=str(uuid.uuid4()))
         # A token is shown once. When the answer that carried it was lost, a new one replaces it.
         token = opened["token"] or self.ask("POST", f"runs/{opened['run']}/token", {})["token"]
-        return Run(self.url, str(opened["run"]), token)
+        return Run(str(opened["run"]), self.of_run(token))
 
 
 class Run:
     """One run: its frozen catalog, its calls, its end."""
 
-    def __init__(self, url: str, ident: str, token: str) -> None:
+    def __init__(self, ident: str, kaizen: Kaizen) -> None:
         self.id = ident
-        self._kaizen = Kaizen(url, authorization=f"Run {token}")
+        self._kaizen = kaizen
 
     def catalog(self) -> dict[str, Any]:
         """Return the tools that this run may propose, as they were when it began."""
@@ -138,7 +147,7 @@ class Run:
                 raise
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], kind: Callable[[str], Kaizen] = Kaizen) -> int:
     """Tell a short story."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--url", default=os.environ.get("KAIZEN_URL", "http://127.0.0.1:8000"))
@@ -148,7 +157,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--call", metavar="TOOL", help="one more call to make")
     parser.add_argument("--arguments", type=json.loads, default={}, metavar="JSON")
     options = parser.parse_args(arguments)
-    kaizen = Kaizen(options.url)
+    kaizen = kind(options.url)
     password = os.environ.get("KAIZEN_PASSWORD") or getpass.getpass(f"{options.username}: ")
     try:
         kaizen.sign_in(options.username, password)

@@ -17,6 +17,7 @@ _APPS = (
     "runs",
     "artifacts",
     "sandbox",
+    "automations",
     "grants",
     "quotas",
     "proposals",

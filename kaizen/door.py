@@ -16,10 +16,12 @@ import uuid
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from io import BytesIO
 from typing import Any
 
 import structlog
 from django.conf import settings
+from django.core.handlers.asgi import ASGIRequest
 from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.http.request import split_domain_port, validate_host
@@ -39,7 +41,7 @@ from kaizen.headers import SafeHeadersMiddleware
 log = structlog.get_logger(__name__)
 
 _TAKES = frozenset({b"application/json", b"*/*"})
-_ONCE = (b"host", b"authorization", b"content-type")
+_ONCE = (b"host", b"authorization", b"content-type", b"dpop")
 
 
 class ProposalDoor:
@@ -66,10 +68,11 @@ class ProposalDoor:
             await self._inside(scope, _again(*read, receive), send)
             return
         authorization = headers[b"authorization"].decode("latin-1")
+        proof = headers.get(b"dpop", b"").decode("latin-1")
         async with self._turns.of(authorization):
             context = contextvars.Context()
             answer, request_id = await asyncio.get_running_loop().run_in_executor(
-                self._threads, context.run, _answer, authorization, proposal, scope
+                self._threads, context.run, _answer, authorization, proof, proposal, scope
             )
         await _send(send, answer, secure=scope["scheme"] == "https", correlation_id=request_id)
 
@@ -98,7 +101,7 @@ class _Turns:
 
 
 def _answer(
-    authorization: str, proposal: PlainProposal, scope: dict[str, Any]
+    authorization: str, proof: str, proposal: PlainProposal, scope: dict[str, Any]
 ) -> tuple[Answer, str]:
     """Answer in a thread, in a context of its own, and leave the line that every request leaves."""
     request_id = str(uuid.uuid4())
@@ -109,7 +112,9 @@ def _answer(
         ip=(scope.get("client") or (None,))[0],
     )
     try:
-        answer = answer_plainly(authorization, proposal)
+        # The address is asked of Django, so that no two readers of one request differ about it.
+        address = ASGIRequest(scope, BytesIO()).build_absolute_uri(PATH) if proof else ""
+        answer = answer_plainly(authorization, proposal, proof=proof, address=address)
     finally:
         # To the pool: whoever waits for a proposal holds no connection.
         connection.close()

@@ -52,6 +52,9 @@ KAIZEN_PACKAGE_NETWORKS = env.words(
 ) or frozenset({"none", "allowlist"})
 KAIZEN_EGRESS_EXEMPT = env.blocks("KAIZEN_EGRESS_EXEMPT")
 
+# --- what no model reads, besides the hosts of our own stores, sockets and nodes
+KAIZEN_INTERNAL_HOSTS = env.hosts("KAIZEN_INTERNAL_HOSTS")
+
 # --- how far a turn goes
 KAIZEN_CONTEXT_TOKENS = env.number("KAIZEN_CONTEXT_TOKENS", 96_000, least=2_000)
 KAIZEN_TURN_INACTIVITY_S = env.number("KAIZEN_TURN_INACTIVITY_S", 180, least=5)
@@ -68,6 +71,9 @@ KAIZEN_DEPENDENCIES_DIR = Path(
     env.text("KAIZEN_DEPENDENCIES_DIR") or KAIZEN_STATE_DIR / "dependencies"
 )
 KAIZEN_BUNDLED_DEPENDENCIES = env.text("KAIZEN_BUNDLED_DEPENDENCIES")
+
+# --- who may speak with the token of another runtime's run: its holder, or a key's holder only
+KAIZEN_BOUND_RUN_TOKENS = env.flag("KAIZEN_BOUND_RUN_TOKENS")
 
 # --- what may be measured from outside; without a token only administrators see it
 KAIZEN_METRICS_TOKEN = env.secret("KAIZEN_METRICS_TOKEN")
@@ -100,6 +106,7 @@ INSTALLED_APPS = [
     "apps.runs",
     "apps.sandbox",
     "apps.artifacts",
+    "apps.automations",
     "apps.approvals",
     "apps.grants",
     "apps.quotas",
@@ -221,6 +228,7 @@ SPECTACULAR_SETTINGS = {
         "ApprovalState": "apps.approvals.models.ApprovalRequest.State",
         "ProposalState": "apps.proposals.models.PackageProposal.State",
         "ProposalTestState": "apps.proposals.models.ProposalTest.State",
+        "ArtifactRole": "apps.artifacts.api.serializers.ARTIFACT_ROLES",
         "ParticipantRole": "apps.rooms.models.Participant.Role",
     },
     "SWAGGER_UI_DIST": "SIDECAR",
@@ -253,6 +261,7 @@ CELERY_TASK_ROUTES = {
     "approvals.*": {"queue": "sweeps"},
     "quotas.*": {"queue": "sweeps"},
     "runs.*": {"queue": "sweeps"},
+    "automations.*": {"queue": "sweeps"},
 }
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False

@@ -40,6 +40,12 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
                 "approvals.unattendedallowance",
                 "What triggers may use without a yes",
             ),
+            (
+                "Automations",
+                "schedule",
+                "automations.automation",
+                "What members let start by itself",
+            ),
             ("Quotas", "speed", "quotas.quota", "How much members and agents may use"),
             ("Prices", "payments", "quotas.price", "What the tokens of models cost"),
             ("Secrets", "lock", "broker.secret", "What requests of packages carry, never shown"),

@@ -218,13 +218,21 @@ class ApprovalRuleAdmin(ModelAdmin):
 
 @admin.register(UnattendedAllowance)
 class UnattendedAllowanceAdmin(ModelAdmin):
-    """Tools that a named schedule, webhook or mail trigger may use without a person's yes."""
+    """Tools that one schedule, webhook or mail trigger may use without a person's yes."""
 
     actions = None
-    list_display = ("tool", "trigger", "name", "updated_at")
+    list_display = ("tool", "trigger", "named", "whose", "updated_at")
     list_filter = ("trigger",)
-    search_fields = ("tool", "name")
-    search_help_text = "Tool or trigger"
+    list_select_related = ("automation__member",)
+    search_fields = ("tool", "name", "automation__name", "automation__member__username")
+    search_help_text = "Tool, trigger or member"
+    autocomplete_fields = ("automation",)
+    fields = ("trigger", "automation", "name", "tool")
+
+    @display(description="Of")
+    def whose(self, row: UnattendedAllowance) -> str:
+        """Name the member whose automation it is."""
+        return "" if row.automation is None else str(row.automation.member.name)
 
     def save_model(
         self, request: HttpRequest, obj: UnattendedAllowance, form: Any, change: bool

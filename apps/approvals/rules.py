@@ -56,7 +56,8 @@ def _note(allowance: UnattendedAllowance, actor: User, action: str) -> None:
         subject=allowance,
         detail={
             "trigger": allowance.trigger,
-            "name": allowance.name,
+            "name": allowance.named,
+            "automation": str(allowance.automation_id or ""),
             "tool": allowance.tool,
         },
     )

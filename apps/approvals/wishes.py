@@ -191,7 +191,7 @@ def forget(*, remembered_id: Any, member: User) -> None:
 
 
 def name_trigger(*, run: Run, name: str) -> None:
-    """Say which schedule, webhook or mail trigger started a run."""
+    """Say which mail trigger started a run."""
     TriggeredRun.objects.update_or_create(run=run, defaults={"name": name})
 
 
@@ -283,12 +283,14 @@ def _is_remembered(run: Run, call: Call) -> bool:
 
 def _allowed_unattended(run: Run, tool: str) -> bool:
     """Tell whether the trigger behind a run, or behind the run that it serves, allows a tool."""
+    allowed = UnattendedAllowance.objects.filter(trigger=run.trigger, tool=tool)
+    if run.automation_id is not None:
+        # A run that works for another one carries the same automation.
+        return allowed.filter(automation=run.automation_id).exists()
     root = run
     for _ in range(MAX_ANCESTORS):
         if root.parent_id is None:
             break
         root = Run.objects.only("parent_id", "trigger").get(pk=root.parent_id)
     named = TriggeredRun.objects.filter(run_id=root.pk).values("name")
-    return UnattendedAllowance.objects.filter(
-        trigger=run.trigger, name__in=named, tool=tool
-    ).exists()
+    return allowed.filter(automation=None, name__in=named).exists()

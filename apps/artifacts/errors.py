@@ -25,12 +25,6 @@ class NotText(Invalid):
     code = "not_text"
 
 
-class FileChanged(Conflict):
-    """A file that a turn was given has been changed since by somebody else."""
-
-    code = "file_changed"
-
-
 class StaleCursor(Conflict):
     """The draft holds something else than its writer believes."""
 
@@ -41,3 +35,9 @@ class DraftTaken(Conflict):
     """The draft belongs to another turn, or to a later hold on this one, or is over."""
 
     code = "draft_taken"
+
+
+class TooManyShares(Conflict):
+    """The artifact is shared with as many members as may be."""
+
+    code = "too_many_shares"

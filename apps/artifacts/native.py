@@ -7,7 +7,6 @@ two calls that make the same file at once come one after the other.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from apps.artifacts.errors import BadArtifact
 from apps.artifacts.models import Artifact, ArtifactVersion
 from apps.artifacts.services import Provenance, append_version
 from apps.audit.services import record
-from apps.core.blobs import put_blob
+from apps.core.blobs import digest_of, put_blob, stored_together
 from apps.domain.paths import BadPath, check_name
 
 MAX_FILE_NAME = 200
@@ -35,6 +34,11 @@ class NativeFile:
     content: bytes
     media_type: str
     preview: dict[str, Any] | None = None
+
+    @property
+    def bodies(self) -> tuple[bytes, ...]:
+        """Return all that is stored of it."""
+        return (self.content,) if self.preview is None else (self.content, _text(self.preview))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +59,36 @@ def keep_files(
     *, owner: User, room_id: Any, files: Sequence[NativeFile], provenance: Provenance
 ) -> dict[str, Kept]:
     """Keep each file as the newest version of its name, and return the versions by name."""
-    for file in files:
-        check_file_name(file.name)
-    # In one order everywhere, so that two calls that make the same files never wait in a circle.
-    return {
-        file.name: _keep(owner, room_id, file, provenance)
-        for file in sorted(files, key=lambda file: file.name)
-    }
+    held = hold_files(owner=owner, room_id=room_id, names=[file.name for file in files])
+    with stored_together(body for file in files for body in file.bodies):
+        return {
+            file.name: _keep(held[file.name], owner, file, provenance)
+            for file in sorted(files, key=lambda file: file.name)
+        }
+
+
+def hold_files(*, owner: User, room_id: Any, names: Sequence[str]) -> dict[str, Artifact]:
+    """Lock the artifacts of these names for the rest of the transaction; the first call makes them.
+
+    In one order everywhere, so that two calls that make the same files never wait in a circle.
+    Whoever stores bodies besides does so after this.
+    """
+    if not names:
+        return {}
+    ordered = sorted(check_file_name(name) for name in names)
+    Artifact.objects.bulk_create(
+        [
+            Artifact(
+                owner=owner, room_id=room_id, title=name, kind=Artifact.Kind.FILE, file_name=name
+            )
+            for name in ordered
+        ],
+        ignore_conflicts=True,
+    )
+    rows = Artifact.objects.select_for_update(no_key=True, of=("self",)).filter(
+        owner=owner, room_id=room_id, kind=Artifact.Kind.FILE, file_name__in=ordered
+    )
+    return {artifact.file_name: artifact for artifact in rows.order_by("file_name")}
 
 
 def check_file_name(name: str) -> str:
@@ -75,9 +102,8 @@ def check_file_name(name: str) -> str:
     return name
 
 
-def _keep(owner: User, room_id: Any, file: NativeFile, provenance: Provenance) -> Kept:
-    artifact = _locked(owner, room_id, file.name)
-    digest = "sha256:" + hashlib.sha256(file.content).hexdigest()
+def _keep(artifact: Artifact, owner: User, file: NativeFile, provenance: Provenance) -> Kept:
+    digest = digest_of(file.content)
     newest = artifact.versions.filter(number=artifact.head).first()
     if newest is not None and (newest.blob_id, newest.media_type) == (digest, file.media_type):
         record(
@@ -99,22 +125,6 @@ def _keep(owner: User, room_id: Any, file: NativeFile, provenance: Provenance) -
         preview_id=drawn,
     )
     return Kept(version, reused=False)
-
-
-def _locked(owner: User, room_id: Any, name: str) -> Artifact:
-    """Return the artifact of this name with its row locked; the first call makes it."""
-    Artifact.objects.bulk_create(
-        [
-            Artifact(
-                owner=owner, room_id=room_id, title=name, kind=Artifact.Kind.FILE, file_name=name
-            )
-        ],
-        ignore_conflicts=True,
-    )
-    artifact: Artifact = Artifact.objects.select_for_update(no_key=True, of=("self",)).get(
-        owner=owner, room_id=room_id, kind=Artifact.Kind.FILE, file_name=name
-    )
-    return artifact
 
 
 def _text(value: dict[str, Any]) -> bytes:

@@ -1,26 +1,29 @@
 """Which files of its room was a turn given, and are they still what they were?
 
 A turn is given what lay finished in its room when it began: each artifact in the version that was
-the newest then. Where somebody else has changed one of them since, the turn no longer works with
-what was admitted, and nothing is handed out. What the turn itself made is no change.
+the newest then. One that somebody else has changed since is refused: neither the version that is
+out of date is handed out, nor the one that was never admitted. The others are, and it is said which
+one is missing. What the turn itself made is no change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from django.db.models import F, OuterRef, Q, Subquery
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from apps.accounts.models import User
-from apps.artifacts.errors import FileChanged
 from apps.artifacts.models import Artifact, ArtifactVersion
 from apps.artifacts.naming import ending_of, type_of_text
 from apps.audit.services import record
 from apps.core.blobs import get_blobs
 from apps.runs.models import Run
 from apps.sandbox.coding import sharing
+
+MAX_CHANGES: Final = 20
+"""So many changed files are named; more than these help nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +36,35 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
+class Changed:
+    """A file that a turn was given and that somebody else has changed since."""
+
+    artifact_id: str
+    name: str
+    admitted: int
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
 class Shared:
-    """What a program finds beside it: the sealed list, the files, and how many had no room."""
+    """What a program finds beside it, how many files had no room, and which have changed."""
 
     sealed: sharing.Sealed | None
     files: tuple[tuple[str, bytes], ...] = ()
     left_out: int = 0
+    changed: tuple[Changed, ...] = ()
 
 
 def share_files(*, run_id: Any, call_id: Any, member: User) -> Shared:
     """Seal what a run was given for one of its calls, check every byte, and write it down.
 
-    Raises FileChanged where somebody else has changed one of the files since, and BadSeal where the
-    stored bytes are not the ones that were admitted.
+    Raises BadSeal where the stored bytes are not the ones that were admitted.
     """
-    given, left_out = files_given(
+    given, left_out, changed = files_given(
         run_id=run_id, member=member, max_files=sharing.MAX_FILES, max_bytes=sharing.MAX_BYTES
     )
     if not given:
-        return Shared(None, left_out=left_out)
+        return Shared(None, left_out=left_out, changed=changed)
     entries = [_entry(one) for one in given]
     sealed = sharing.seal(call_id, entries)
     files = sharing.opened(sealed, get_blobs(one.version.blob_id for one in given))
@@ -60,9 +73,12 @@ def share_files(*, run_id: Any, call_id: Any, member: User) -> Shared:
         action="code.files_shared",
         subject=f"call:{call_id}",
         digest=f"sha256:{sealed.seal}",
-        detail={"files": [[one.id, one.version, one.digest] for one in entries]},
+        detail={
+            "files": [[one.id, one.version, one.digest] for one in entries],
+            **({"changed": [[one.artifact_id, one.now] for one in changed]} if changed else {}),
+        },
     )
-    return Shared(sealed, files, left_out)
+    return Shared(sealed, files, left_out, changed)
 
 
 def _entry(given: Given) -> sharing.Entry:
@@ -81,17 +97,18 @@ def _entry(given: Given) -> sharing.Entry:
 
 def files_given(
     *, run_id: Any, member: User, max_files: int, max_bytes: int
-) -> tuple[tuple[Given, ...], int]:
-    """Return what a run was given of its room, the latest first, and how many had no room."""
+) -> tuple[tuple[Given, ...], int, tuple[Changed, ...]]:
+    """Return what a run was given of its room, the latest first; how many had no room; changes."""
     run = Run.objects.only("pk", "room_id", "created_at").get(pk=run_id)
     ours = Q(run_id=run.pk) | Q(run_id__in=Run.objects.filter(parent=run.pk).values("pk"))
     readable = Artifact.objects.visible_to(member).filter(room_id=run.room_id)
-    _refuse_changes(run, ours, readable)
+    changes = _changes(run, ours, readable)
     newest = ArtifactVersion.objects.filter(
         Q(created_at__lte=run.created_at) | ours, artifact=OuterRef("artifact")
     ).order_by("-number")
     rows = (
         ArtifactVersion.objects.filter(artifact__in=readable)
+        .exclude(artifact__in=changes.values("artifact"))
         .filter(number=Subquery(newest.values("number")[:1]))
         .select_related("artifact")
         .defer("artifact__updated_at")
@@ -105,29 +122,31 @@ def files_given(
             size += row.size
         else:
             left_out += 1
-    return _named(kept), left_out
+    told = changes.select_related("artifact")[:MAX_CHANGES]
+    return _named(kept), left_out, tuple(_changed(one) for one in told)
 
 
-def _refuse_changes(run: Run, ours: Q, readable: Any) -> None:
-    """Refuse where another run than this one has added a version to what was there before."""
-    before = ArtifactVersion.objects.filter(
-        artifact=OuterRef("artifact"), number__lt=OuterRef("number"), created_at__lte=run.created_at
-    )
-    changed = (
+def _changed(version: Any) -> Changed:
+    name, _ = _file_of(version)
+    return Changed(str(version.artifact_id), name, version.admitted, version.number)
+
+
+def _changes(run: Run, ours: Q, readable: Any) -> QuerySet[ArtifactVersion]:
+    """Return the newest version of each file that somebody else has changed since the run began.
+
+    Where the run itself has written a later one, it knew what it wrote on: that is no change.
+    """
+    of_it = ArtifactVersion.objects.filter(artifact=OuterRef("artifact"))
+    before = of_it.filter(number__lt=OuterRef("number"), created_at__lte=run.created_at)
+    return (
         ArtifactVersion.objects.filter(artifact__in=readable, created_at__gt=run.created_at)
         .exclude(ours & Q(run_id__isnull=False))
+        .exclude(Exists(of_it.filter(ours, number__gt=OuterRef("number"))))
         .annotate(admitted=Subquery(before.order_by("-number").values("number")[:1]))
         .filter(admitted__isnull=False)
-        .annotate(name=F("artifact__title"))
-        .order_by("created_at")
-        .first()
+        .order_by("artifact_id", "-number")
+        .distinct("artifact_id")
     )
-    if changed is not None:
-        raise FileChanged(
-            f"“{changed.name}” was changed by somebody else since this turn began (it was admitted"
-            f" at version {changed.admitted} and is at {changed.number}). Nothing was run: say so,"
-            " and work with it in the next turn."
-        )
 
 
 def _named(versions: Sequence[ArtifactVersion]) -> tuple[Given, ...]:

@@ -30,10 +30,19 @@ from apps.boundary.proposing import (
     introduce,
     tool_name,
 )
+from apps.boundary.senders import (
+    BOUND,
+    PLAIN,
+    BadKey,
+    BadToken,
+    Sender,
+    admit,
+    demand_key,
+)
 from apps.boundary.services import close_waiting_calls
 from apps.boundary.standing import read_standing
 from apps.core.correlation import bind_correlation_id, current_correlation_id
-from apps.core.errors import Conflict, Forbidden, NotFound, Refusal
+from apps.core.errors import Conflict, Forbidden, NotFound
 from apps.core.throttles import Limit, spend
 from apps.rooms.selectors import visible_room
 from apps.rooms.services import lock_open_room, publish_event, room_last
@@ -49,6 +58,7 @@ from apps.runs.services import (
     lock_seat,
     member_card,
 )
+from apps.sandbox.session_ends import ask_to_close, failure_of, open_sessions
 from apps.tools.catalog import freeze
 
 TOKEN_FOR = timedelta(hours=12)
@@ -60,13 +70,6 @@ MAX_FINAL_TEXT = 20_000
 MAX_OPEN_RUNS = 20
 
 
-class BadToken(Refusal):
-    """The run token is unknown, has expired, or its run has ended."""
-
-    code = "bad_run_token"
-    status = 401
-
-
 @dataclass(frozen=True, slots=True)
 class Opened:
     """A run that another runtime drives, and its token, which is shown this once."""
@@ -75,10 +78,19 @@ class Opened:
     token: str
     expires_at: datetime
 
+    @property
+    def token_type(self) -> str:
+        """The scheme under which the token is sent."""
+        return BOUND if self.run.token_key else PLAIN
+
 
 @transaction.atomic
-def open_external_run(*, room_id: Any, member: User, agent_slug: str) -> Opened:
-    """Start a run for another runtime, with its catalog frozen."""
+def open_external_run(*, room_id: Any, member: User, agent_slug: str, key: str = "") -> Opened:
+    """Start a run for another runtime, with its catalog frozen.
+
+    With the thumbprint of a key, only whoever holds that key can use the token.
+    """
+    demand_key(key)
     visible_room(room_id=room_id, user=member)
     # Two at once could each see room for one more run.
     User.objects.select_for_update(no_key=True).get(pk=member.pk)
@@ -102,6 +114,7 @@ def open_external_run(*, room_id: Any, member: User, agent_slug: str) -> Opened:
         claimed_by="external",
         token_hash=_hash(token),
         token_expires_at=expires_at,
+        token_key=key,
         deadline_at=expires_at,
         correlation_id=current_correlation_id(),
     )
@@ -111,7 +124,7 @@ def open_external_run(*, room_id: Any, member: User, agent_slug: str) -> Opened:
         actor=member,
         action="run.started",
         subject=run,
-        detail={"agent": seat.agent.slug, "runtime": "external"},
+        detail={"agent": seat.agent.slug, "runtime": "external", "key": key},
     )
     publish_event(
         room_id=room.pk,
@@ -128,11 +141,13 @@ def open_external_run(*, room_id: Any, member: User, agent_slug: str) -> Opened:
 
 
 @transaction.atomic
-def renew_run_token(*, run_id: Any, member: User) -> Opened:
+def renew_run_token(*, run_id: Any, member: User, key: str = "") -> Opened:
     """Give a run of another runtime a new token; the one that it had opens nothing any more.
 
     For a token that was lost, as with the answer that carried it. The run's time stays as it was.
+    A key that the run is bound to has to be shown again; one that was bound to none may get one.
     """
+    demand_key(key)
     visible_run(run_id=run_id, user=member)
     run = lock_run(run_id)
     if run.member_id != member.pk:
@@ -141,15 +156,29 @@ def renew_run_token(*, run_id: Any, member: User) -> Opened:
         raise Conflict("Kaizen drives this run itself, so it has no token.")
     if run.state == Run.State.FINISHED or run.token_expires_at is None:
         raise RunOver("The run has ended.")
+    if run.token_key and not secrets.compare_digest(run.token_key, key):
+        raise BadKey(
+            "This run is bound to a key: a new token takes a proof under the same one."
+            " Where the key is lost, stop the run and open another.",
+            field=BOUND,
+        )
     token = secrets.token_urlsafe(32)
     run.token_hash = _hash(token)
-    run.save(update_fields=["token_hash", "updated_at"])
-    record(actor=member, action="run.token_renewed", subject=run)
+    run.token_key = key
+    run.save(update_fields=["token_hash", "token_key", "updated_at"])
+    record(actor=member, action="run.token_renewed", subject=run, detail={"key": key})
     return Opened(run=run, token=token, expires_at=run.token_expires_at)
 
 
 def run_of_token(token: str) -> Run:
-    """Return the live run that a token stands for."""
+    """Return the live run that a token alone opens."""
+    run = find_run(token)
+    admit(Sender(token), run.token_key)
+    return run
+
+
+def find_run(token: str) -> Run:
+    """Return the live run that a token stands for, whoever sends it."""
     run = (
         # The catalog is large, and only one address reads it through this row.
         Run.objects.select_related("member")
@@ -174,13 +203,14 @@ def call_tool(*, run: Run, name: str, arguments_text: str, proposal_id: str) -> 
         return _call(locked.pk, proposal)
 
 
-def call_with_token(*, token: str, name: str, arguments_text: str, proposal_id: str) -> Crossed:
-    """Do the same for whoever holds the token, counting the call: one lock, and one look."""
+def call_from(*, sender: Sender, name: str, arguments_text: str, proposal_id: str) -> Crossed:
+    """Do the same for whoever sends a token, counting the call: one lock, and one look."""
     proposal = _proposal(name, arguments_text, proposal_id)
     with room_last():
-        run = lock_run_of_token(_hash(token))
+        run = lock_run_of_token(_hash(sender.token))
         if run is None:
             raise BadToken(UNKNOWN_TOKEN)
+        admit(sender, run.token_key)
         demand_hold(run, EXTERNAL_FENCE)
         count_call(run)
         return _call(run.pk, proposal)
@@ -225,6 +255,7 @@ def finish_external_run(*, run: Run, text: str, failed: bool = False) -> None:
     """End the run with its runtime's last word, as completed or as what it calls a failure."""
     if len(text) > MAX_FINAL_TEXT:
         raise BadProposal(f"A last word has at most {MAX_FINAL_TEXT:,} characters.", field="text")
+    unclean = _cleaned_up(run)
     with fenced(run_id=run.pk, fence=EXTERNAL_FENCE) as locked:
         if Call.objects.running().filter(run=locked).exists():
             raise Conflict("A call of this run is still running. Wait for it, or stop the run.")
@@ -234,7 +265,7 @@ def finish_external_run(*, run: Run, text: str, failed: bool = False) -> None:
         append_journal(
             run=locked, kind=JournalEntry.Kind.ASSISTANT, body={"text": text, "calls": []}
         )
-        if text.strip():
+        if text.strip() and not unclean:
             publish_event(
                 room_id=locked.room_id,
                 kind="message.posted",
@@ -246,7 +277,9 @@ def finish_external_run(*, run: Run, text: str, failed: bool = False) -> None:
                     "for": member_card(locked.member),
                 },
             )
-        if failed:
+        if unclean:
+            finish_run(run=locked, outcome=Run.Outcome.FAILED, explanation=unclean)
+        elif failed:
             finish_run(
                 run=locked,
                 outcome=Run.Outcome.FAILED,
@@ -254,6 +287,17 @@ def finish_external_run(*, run: Run, text: str, failed: bool = False) -> None:
             )
         else:
             finish_run(run=locked, outcome=Run.Outcome.COMPLETED)
+
+
+def _cleaned_up(run: Run) -> str:
+    """Return what of a run's sessions could not be cleaned up, once none of them lives any more.
+
+    Until then the runtime is told to come again: nobody's thread waits here, and workers end them.
+    """
+    if open_sessions(run.pk).exists() and not Call.objects.running().filter(run=run).exists():
+        ask_to_close(run_id=run.pk)
+        raise Conflict("The sessions of its tools are being ended. Say it again in a moment.")
+    return failure_of(run.pk)
 
 
 def _hash(token: str) -> str:

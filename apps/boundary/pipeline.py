@@ -35,8 +35,9 @@ from apps.boundary.crossing import Begun, Crossed, Crossing, Settled, Waiting
 from apps.boundary.hold import Hold
 from apps.boundary.homes import sent_home
 from apps.boundary.live import LiveOutput
-from apps.boundary.pausing import begin_pause, settle_from_early_answer
+from apps.boundary.pausing import begin_pause
 from apps.boundary.selectors import may_be_executed
+from apps.boundary.silence import settle_silent
 from apps.boundary.standing import Standing, read_standing
 from apps.boundary.steps.approve import ask, hand_over
 from apps.boundary.steps.consume import announce, consume, hand_on
@@ -49,13 +50,10 @@ from apps.domain.lessons import CLOSING_AFTER, Lessons
 from apps.domain.policy import Admit, Ask, Refuse, Repeat
 from apps.domain.tooling import (
     CallState,
-    Effect,
     EffectDomain,
-    FaultDomain,
     Outcome,
     Paused,
     Reason,
-    ToolFailure,
     ToolHandedOn,
     ToolPrepared,
 )
@@ -65,6 +63,7 @@ from apps.runs.bodies import arguments_of, projection_of
 from apps.runs.claims import lock_call, lock_run
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call, Run
+from apps.sandbox.waiting import ProgramsLive, free_processes, holds_processes
 from apps.tools.catalog import resolve_tool
 from apps.tools.contract import CallTool, no_inner_calls
 from apps.tools.credentials import NoConnection
@@ -112,7 +111,8 @@ def begin(
         case Repeat(call_id=earlier, rule=rule):
             return _repeat(crossing, earlier, rule)
         case Ask() as question:
-            return ask(crossing, question)
+            # Nobody is asked while programs of the run live on: a worker ends them first.
+            return hand_over(crossing) if holds_processes(run) else ask(crossing, question)
         case Admit() if crossing.tool is not None and (
             crossing.tool.spec.later or crossing.leaves_us
         ):
@@ -130,26 +130,44 @@ def execute_waiting(*, call_id: Any, executor: str, inner: InnerDoor = no_inner_
     Call.objects.filter(may_be_executed(), pk=call_id).update(attempts=F("attempts") + 1)
     if _gave_up(call_id):
         return
+    try:
+        begun = _dispatched(call_id, executor=executor)
+    except ProgramsLive as living:
+        free_processes(living.run)
+        begun = _dispatched(call_id, executor=executor, freed=True)
+    if begun is not None:
+        _execute_outside(begun.crossing, executor=executor, rule=begun.rule, inner=inner)
+
+
+def _dispatched(call_id: Any, *, executor: str, freed: bool = False) -> Begun | None:
+    """Take a waiting call as far as it goes under its lock; return what is to be run outside of it.
+
+    Raises ProgramsLive, with nothing done, where a person is to be asked and programs of the run
+    were not `freed` before.
+    """
     with room_last():
         crossing = _locked(call_id)
         bind_correlation_id(crossing.run.correlation_id)
         if crossing.call.state == CallState.DISPATCHED.value:
-            _settle_silent(crossing)
-            return
+            settle_silent(crossing)
+            return None
         if crossing.call.state != CallState.WAITING.value:
-            return
+            return None
         match judge(crossing):
             case Refuse() as refusal:
                 refuse(crossing, refusal)
-                return
+                return None
             case Ask() as question:
                 if not crossing.call.needs_receipt:
-                    # The rules have become stricter since it was handed over.
+                    # The rules have become stricter since it was handed over, or its run's programs
+                    # were to be freed first.
+                    if not freed and holds_processes(crossing.run):
+                        raise ProgramsLive(crossing.run)
                     ask(crossing, question)
-                return
+                return None
             case Repeat(call_id=earlier, rule=rule):
                 _repeat(crossing, earlier, rule)
-                return
+                return None
             case Admit(rule=rule, waived=waived):
                 try:
                     # A savepoint of its own, so that a spent receipt undoes nothing else.
@@ -159,23 +177,23 @@ def execute_waiting(*, call_id: Any, executor: str, inner: InnerDoor = no_inner_
                     refuse(
                         crossing, Refuse(Reason.RECEIPT_SPENT, str(spent), "receipt_is_spendable")
                     )
-                    return
+                    return None
                 except NoConnection as missing:
                     refuse(
                         crossing,
                         Refuse(Reason.DEPENDENCY_UNAVAILABLE, str(missing), "connection_is_there"),
                     )
-                    return
+                    return None
                 except QuotaExceeded as full:
                     _wait_or_refuse(crossing, full)
-                    return
+                    return None
         if crossing.tool is None:
-            return
+            return None
         if crossing.tool.spec.effect_domain is EffectDomain.OURS:
             _execute(crossing, rule)
-            return
+            return None
         announce(crossing)
-    _execute_outside(crossing, executor=executor, rule=rule, inner=inner)
+    return Begun(crossing, rule)
 
 
 def _wait_or_refuse(crossing: Crossing, full: QuotaExceeded) -> None:
@@ -235,6 +253,7 @@ def settle_executed(*, begun: Begun, executed: Execution, executor: str) -> Call
         explanation=executed.explanation,
         failure=executed.failure,
         provenance=executed.result.provenance,
+        images=executed.images,
     ).call
 
 
@@ -331,43 +350,6 @@ def _gave_up(call_id: Any) -> bool:
             explanation=message,
         )
     return True
-
-
-def _settle_silent(crossing: Crossing) -> None:
-    """Settle a dispatched call whose executor has fallen silent, if it has."""
-    if not Call.objects.silent().filter(pk=crossing.call.pk).exists():
-        return
-    if settle_from_early_answer(crossing):
-        return
-    # What the call was when it was proposed counts, not what its tool may have become.
-    read = crossing.call.effect == Effect.READ.value
-    certain = read or crossing.keeps_at_its_end
-    outcome = Outcome.ABANDONED if certain else Outcome.AMBIGUOUS
-    reason = Reason.INTERRUPTED if certain else Reason.OUTCOME_UNKNOWN
-    message = "The worker stopped before the tool had answered. " + (
-        "The tool only reads, so it may be called again."
-        if read
-        else "What it would have kept is not kept: nothing was saved, and it may be called again."
-        if certain
-        else "Whether it changed anything is unknown; look before trying again."
-    )
-    # It was the worker that fell silent, whatever the tool did to it.
-    failure = ToolFailure(reason, message, retryable=certain, domain=FaultDomain.BOUNDARY)
-    record(
-        crossing,
-        outcome=outcome,
-        reason=reason.value,
-        rule="executor_fell_silent",
-        projection=unexecuted(
-            outcome=outcome.value,
-            reason=reason,
-            message=message,
-            fault=failure.fault,
-            retryable=certain,
-        ),
-        explanation=message,
-        failure=failure,
-    )
 
 
 def _as_it_is(crossing: Crossing) -> Crossed:

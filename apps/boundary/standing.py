@@ -26,8 +26,9 @@ from django.db.models import (
 
 from apps.accounts.permissions import Permission, held_by
 from apps.approvals.wishes import RunAsking, chosen_mode, rules_about
+from apps.automations.selectors import grant_state, unattended_is_on
 from apps.core.prepared import Given, Prepared
-from apps.domain.policy import Narrowing
+from apps.domain.policy import GrantState, Narrowing
 from apps.grants.policy import DeploymentPolicy, policy_mark, policy_under
 from apps.grants.selectors import kept_tools, narrowing
 from apps.rooms.models import Participant, Room
@@ -54,6 +55,8 @@ class Standing:
     """The tool policy of the deployment, with what it pins."""
     member_choice: Narrowing
     """What the member keeps of the agent's tools in this room."""
+    grant: GrantState | None
+    """How the standing grant behind the run stands; None where nobody can say."""
 
 
 def read_standing(*, run_id: Any, tool: str, proposal_id: str = "") -> Standing:
@@ -67,6 +70,7 @@ def read_standing(*, run_id: Any, tool: str, proposal_id: str = "") -> Standing:
         catalog_digest=run.frozen_digest,
         last_step=run.last_step or 0,
         known_call=run.known_call,
+        grant=_grant(run, run.grant_state),
     )
 
 
@@ -97,7 +101,22 @@ def foresee(*, run: Run, tool: Tool) -> Standing:
         ),
         Value(tool.spec.name, CharField()),
     ).get()
-    return _standing(run, place, catalog_digest=tool.digest, last_step=0, known_call=None)
+    return _standing(
+        run,
+        place,
+        catalog_digest=tool.digest,
+        last_step=0,
+        known_call=None,
+        grant=_grant(run, None),
+    )
+
+
+def _grant(run: Run, read: str | None) -> GrantState | None:
+    if not run.unattended and run.automation_id is None:
+        return GrantState.NOT_NEEDED
+    if not unattended_is_on():
+        return GrantState.NOT_READY
+    return None if read is None else GrantState(read)
 
 
 def _standing(run: Run, read: Any, **of_run: Any) -> Standing:
@@ -151,6 +170,7 @@ def _query() -> QuerySet[Run]:
             frozen_digest=frozen,
             last_step=Subquery(calls.order_by("-step").values("step")[:1]),
             known_call=Subquery(known.values("pk")[:1]),
+            grant_state=grant_state(),
         )
     )
     return _around(rows, Given("tool", CharField()))

@@ -2,12 +2,19 @@
 
 A body is stored once under the digest of its bytes. Each new reference touches the row under its
 lock, so the collector, which takes only untouched and unreferenced rows, can never race a writer.
+
+Locks are kept until the transaction ends. So whoever stores more than one body in a transaction
+stores all of them at once, `put_blobs` or `stored_together`: in the order of their digests, which
+is the same for everybody, and two that keep the same bytes never wait for each other in a circle.
+What settles a call comes last, alone.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import timedelta
 
 from django.db import connection, transaction
@@ -24,9 +31,34 @@ _GRACE = timedelta(days=1)
 _references: list[Callable[[], Iterable[str]]] = []
 
 
+_stored: ContextVar[frozenset[str]] = ContextVar("stored", default=frozenset())
+
+
+def digest_of(content: bytes) -> str:
+    """Return the digest under which bytes are stored (`sha256:` and 64 hex digits)."""
+    return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+@contextmanager
+def stored_together(contents: Iterable[bytes]) -> Iterator[None]:
+    """Store all bodies that a transaction keeps, in their one order; inside, they are there.
+
+    For a transaction whose bodies are referred to by several verbs, each of which stores its own.
+    """
+    if not transaction.get_connection().in_atomic_block:
+        raise LookupError("Without a transaction nothing would be stored together.")
+    token = _stored.set(_stored.get() | set(put_blobs(contents).values()))
+    try:
+        yield
+    finally:
+        _stored.reset(token)
+
+
 def put_blob(content: bytes) -> str:
-    """Store bytes and return their digest (`sha256:` and 64 hex digits)."""
-    digest = "sha256:" + hashlib.sha256(content).hexdigest()
+    """Store bytes and return their digest."""
+    digest = digest_of(content)
+    if digest in _stored.get():
+        return digest
     with connection.cursor() as cursor:
         cursor.execute(
             "INSERT INTO core_blob (digest, size, content, touched_at)"
@@ -42,8 +74,8 @@ def put_blobs(contents: Iterable[bytes]) -> dict[bytes, str]:
 
     Rows are locked in the order of their digests, so two that store the same ones do not meet.
     """
-    digests = {"sha256:" + hashlib.sha256(content).hexdigest(): content for content in contents}
-    for batch in _batches(sorted(digests), digests):
+    digests = {digest_of(content): content for content in contents}
+    for batch in _batches(sorted(digests.keys() - _stored.get()), digests):
         with connection.cursor() as cursor:
             cursor.execute(
                 "INSERT INTO core_blob (digest, size, content, touched_at)"

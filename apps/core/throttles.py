@@ -58,7 +58,7 @@ def give_back(limit: Limit, who: str) -> None:
     """Take back one counted use that turned out not to count."""
     key = _key(limit, who)
     try:
-        pipeline = _client(settings.REDIS_URL).pipeline(transaction=True)
+        pipeline = store(settings.REDIS_URL).pipeline(transaction=True)
         pipeline.set(key, 0, ex=limit.seconds, nx=True)
         pipeline.decr(key)
         pipeline.execute()
@@ -80,9 +80,10 @@ return {redis.call('INCR', KEYS[1]), redis.call('TTL', KEYS[1])}
 
 @functools.lru_cache(maxsize=4)
 def _spend(url: str) -> Any:
-    return _client(url).register_script(_SPEND)
+    return store(url).register_script(_SPEND)
 
 
 @functools.lru_cache(maxsize=4)
-def _client(url: str) -> redis.Redis:
+def store(url: str) -> redis.Redis:
+    """Return the client of the store that counts and remembers: it answers soon, or not at all."""
     return redis.Redis.from_url(url, socket_timeout=1.0, socket_connect_timeout=1.0, retry=None)

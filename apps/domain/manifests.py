@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from apps.domain.canonical import NotCanonical, canonical_json, digest_bytes
-from apps.domain.entries import CommandEntry, Entry, FileEntry, HttpEntry, PiEntry, parse_entry
+from apps.domain.entries import (
+    CommandEntry,
+    Entry,
+    FileEntry,
+    HttpEntry,
+    PiEntry,
+    parse_entry,
+)
 from apps.domain.entrychecks import (
     check_beside,
     check_entry,
@@ -19,14 +26,16 @@ from apps.domain.entrychecks import (
     entry_in_tree,
     program_in_tree,
 )
-from apps.domain.handing import FIELD, FIELD_SCHEMA, with_couriers
-from apps.domain.kindgi import DEFINITION_SCHEMA, contradictions, unsupported
+from apps.domain.handing import with_couriers
+from apps.domain.kindgi import contradictions, unsupported
 from apps.domain.lockfiles import LOCK, dependency_problems
+from apps.domain.manifestshape import MANIFEST_SCHEMA, MAX_TOOLS
 from apps.domain.packagetools import PackageTool
 from apps.domain.packagetree import PACKAGE_JSON, tree_problems
 from apps.domain.pipackages import ReviewedTool, Skill, pi_problems, read_skills
 from apps.domain.problems import Problem, Problems, Rejected, dotted
 from apps.domain.publication import artifact_tool_name, tool_name_of
+from apps.domain.runtimes import check_runtimes, runtime_of
 from apps.domain.scoping import Artifact, parse_artifacts, scope_problems
 from apps.domain.sessions import (
     HumanTool,
@@ -53,62 +62,9 @@ __all__ = [
 
 MAX_MANIFEST_BYTES: Final = 512 * 1024
 MAX_METADATA_BYTES: Final = 16 * 1024
-MAX_TOOLS: Final = 32
 FORMATS: Final = ("python", "node", "pi")
 FORMAT_TITLES: Final = {"python": "Python tools", "node": "Node tools", "pi": "Pi package"}
-COLLABORATION_CLASSES: Final = (
-    "actor_bound_read",
-    "actor_private_read",
-    "actor_bound_write",
-    "unknown",
-)
 
-_SEMVER: Final = (
-    r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
-    r"(-(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
-    r"(\.(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?"
-    r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$"
-)
-_MANIFEST_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "name": {
-            "type": "string",
-            "pattern": "^[a-z0-9]+([._-][a-z0-9]+)*$",
-            "maxLength": 64,
-        },
-        "version": {"type": "string", "pattern": _SEMVER, "maxLength": 64},
-        "ref": {"type": "string", "maxLength": 130},
-        "format": {"type": "string"},
-        "posture": True,
-        "skills": True,
-        "description": {"type": "string", "maxLength": 4000},
-        "tools": {
-            "type": "array",
-            "maxItems": MAX_TOOLS,
-            "items": {
-                "type": "object",
-                "properties": {
-                    "definition": DEFINITION_SCHEMA,
-                    "collaboration_class": {"enum": list(COLLABORATION_CLASSES)},
-                    # A function, a program or a file tool; each is read by its own rules.
-                    "entry": True,
-                    FIELD: FIELD_SCHEMA,
-                },
-                # A tool that is silent about rooms stays out of them.
-                "required": ["definition"],
-                "additionalProperties": False,
-            },
-        },
-        # What commands and file tools look at, and the programs beside them.
-        "artifacts": True,
-        "sessions": True,
-        "human_tools": True,
-        "metadata": {"type": "object"},
-    },
-    "required": ["name", "version", "ref", "format", "tools"],
-    "additionalProperties": False,
-}
 # What a read cannot declare; `network` is only a way to read.
 _READ_EFFECTS: Final = frozenset({EffectKind.READS, EffectKind.NETWORK})
 # Which field of a definition a specification's field came from.
@@ -171,7 +127,7 @@ def parse_manifest(raw: Any) -> Manifest:
     text = _bounded_text(raw, problems)
     if text is None or not isinstance(raw, dict):
         raise BadManifest(problems.found() or [Problem("", "type", "It is not a JSON object.")])
-    check_shape(raw, _MANIFEST_SCHEMA, "", problems)
+    check_shape(raw, MANIFEST_SCHEMA, "", problems)
     _check_honoured(raw, problems)
     entries = _entries_of(raw, problems)
     skills = read_skills(raw.get("skills"), problems) if raw.get("format") == "pi" else ()
@@ -348,6 +304,7 @@ def _tools_of(
             _check_coherence(tool, where, problems)
         tools.append(tool)
     check_shared([(tool.entry, tool.definition) for tool in tools], problems)
+    check_runtimes([(tool.entry, tool.asked) for tool in tools], problems)
     # Each is looked at beside the others, so only once all of them hold.
     return tuple(tools) if problems else with_couriers(tools, raw["tools"], problems)
 
@@ -367,6 +324,7 @@ def _tool(raw: dict[str, Any], item: dict[str, Any], entry: Entry) -> PackageToo
         collaboration=CollaborationClass(item.get("collaboration_class", "unknown")),
         definition_text=canonical_json(definition),
         artifact=artifact,
+        asked=runtime_of(item),
     )
 
 

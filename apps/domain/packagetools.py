@@ -11,6 +11,7 @@ from apps.domain.entries import CommandEntry, Entry, FileEntry, HttpEntry
 from apps.domain.filescope.tools import input_schema_of
 from apps.domain.httptools import HttpTool, http_tool
 from apps.domain.publication import published_name
+from apps.domain.runtimes import Runtime, bound_runtimes
 from apps.domain.tooling import (
     DEFAULT_TIMEOUT_S,
     MAX_TIMEOUT_S,
@@ -43,6 +44,8 @@ class PackageTool:
     definition_text: bytes
     # The artifact that declares it: what a command or a file tool may look at.
     artifact: str = ""
+    # The runtime that it asks for, if it says anything.
+    asked: Runtime | None = None
     # The declared request that carries the link of a tool that pauses.
     courier: "PackageTool | None" = None
 
@@ -56,6 +59,16 @@ class PackageTool:
     def mutating(self) -> bool:
         """Whether the tool changes something; a definition that is silent does."""
         return self.definition.get("mutating") is not False
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime that it asks for; one that is silent asks for the bare Python."""
+        return self.asked or Runtime.PYTHON
+
+    @property
+    def runtimes(self) -> tuple[str, ...]:
+        """The runtimes that are bound for its runs, beside the bare Python that all have."""
+        return bound_runtimes(self.entry, self.runtime)
 
     @property
     def limits(self) -> dict[str, int] | None:

@@ -33,6 +33,12 @@ class PackageStateUnchanged(Conflict):
     code = "package_state_unchanged"
 
 
+class CannotPrepare(Conflict):
+    """What a program of the package would stand on cannot be pinned, so it could never run."""
+
+    code = "preparation_failed"
+
+
 class TreeMismatch(Unavailable):
     """The stored bytes are no longer the bytes that were admitted; they will not run."""
 

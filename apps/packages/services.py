@@ -15,11 +15,15 @@ from django.utils import timezone
 from apps.accounts.models import User
 from apps.accounts.permissions import Permission, require
 from apps.audit.services import record
-from apps.core.blobs import put_blob
+from apps.core.blobs import put_blobs
+from apps.domain.canonical import digest
+from apps.domain.commandio.pins import CannotPin
+from apps.domain.commandio.preparation import pins_of_package, refusal_of
 from apps.domain.lockfiles import dependencies_of
 from apps.domain.manifests import Manifest
 from apps.domain.packagetree import tree_digest
 from apps.packages.errors import (
+    CannotPrepare,
     PackageNameTaken,
     PackageNotFound,
     PackageStateUnchanged,
@@ -46,6 +50,7 @@ def publish_package(
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_PUBLISH_LOCK])
     artifact_hash = tree_digest(files)
     check_admissible(manifest=manifest, author=author)
+    pins = pins_or_refuse(manifest, files)
     package, _ = Package.objects.get_or_create(name=manifest.name, defaults={"author": author})
     package = Package.objects.select_for_update(no_key=True).get(pk=package.pk)
     version = PackageVersion.objects.create(
@@ -60,8 +65,9 @@ def publish_package(
         author=author,
         admitted_by=admitted_by,
     )
+    stored = put_blobs(files.values())
     PackageFile.objects.bulk_create(
-        PackageFile(version=version, path=path, blob_id=put_blob(files[path]))
+        PackageFile(version=version, path=path, blob_id=stored[files[path]])
         for path in sorted(files)
     )
     PackageTool.objects.bulk_create(
@@ -87,9 +93,18 @@ def publish_package(
             "contract": version.contract_digest,
             "author": author.key,
             "tools": [tool.tool_name for tool in manifest.tools],
+            "pins": digest(pins) if pins else None,
         },
     )
     return version
+
+
+def pins_or_refuse(manifest: Manifest, files: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
+    """Return what each program of a package stands on, or refuse what could never be prepared."""
+    try:
+        return pins_of_package(manifest, files)
+    except CannotPin as problem:
+        raise CannotPrepare(refusal_of(problem), field="tools") from None
 
 
 def check_admissible(*, manifest: Manifest, author: User) -> None:

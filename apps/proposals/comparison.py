@@ -12,6 +12,7 @@ from typing import Any
 
 from apps.domain.manifests import Manifest, PackageTool
 from apps.domain.packagetools import ANY_HOST
+from apps.domain.runtimes import RUNTIME_WORDS
 from apps.domain.tooling import MAX_PAUSE_S
 from apps.proposals.programs import beside_words, entry_words
 
@@ -183,8 +184,9 @@ def _compare_tool(before: PackageTool | None, after: PackageTool | None) -> Tool
     same = before.definition_text == after.definition_text and (
         before.entry,
         before.collaboration,
+        before.runtime,
         _carrier(before),
-    ) == (after.entry, after.collaboration, _carrier(after))
+    ) == (after.entry, after.collaboration, after.runtime, _carrier(after))
     status = "same" if same else "changed"
     wider = tuple(_wider(before, after))
     return ToolChange(shown.tool_name, _effect(shown), status, wider, rows, schemas)
@@ -296,6 +298,7 @@ def _lines(tool: PackageTool | None) -> Sequence[tuple[str, str, bool]]:
         _ROOM_WORDS[tool.collaboration.value],
         "marked as outside data" if tool.specification().outside_data else "plain",
         entry_words(tool.entry),
+        RUNTIME_WORDS[tool.runtime],
         definition["version"],
     )
     return [(label, value, mono) for (label, mono), value in zip(_LABELS, values, strict=True)]
@@ -314,6 +317,7 @@ _LABELS = (
     ("In shared rooms", False),
     ("Result", False),
     ("Entry", True),
+    ("Runs in", False),
     ("Version", True),
 )
 

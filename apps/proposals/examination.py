@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from apps.domain.commandio.pins import CannotPin
+from apps.domain.commandio.preparation import pins_of_package, refusal_of
 from apps.domain.lockfiles import dependencies_of
 from apps.domain.manifests import Manifest, reviewed_tools
 from apps.domain.pipackages import Found, declared_resources, differences
 from apps.domain.problems import MAX_PROBLEMS, Problem
-from apps.proposals.models import ProposalTest
+from apps.proposals.models import PINS, ProposalTest
 from apps.proposals.pulse import Pulse
 from apps.proposals.verdicts import Verdict, judge
 from apps.sandbox.dependencies import install
@@ -42,7 +44,19 @@ class Draft:
 
 
 def examine(draft: Draft, pulse: Pulse) -> Verdict:
-    """Examine a draft, as far as it goes; every ending is a verdict."""
+    """Examine a draft, as far as it goes; every ending is a verdict.
+
+    What its programs stand on is pinned first, and stays with the receipt.
+    """
+    try:
+        pins = pins_of_package(draft.manifest, draft.tree)
+    except CannotPin as problem:
+        return Verdict(State.FAILED, refusal_of(problem))
+    verdict = _examined(draft, pulse)
+    return replace(verdict, surface={**verdict.surface, PINS: pins}) if pins else verdict
+
+
+def _examined(draft: Draft, pulse: Pulse) -> Verdict:
     try:
         return _Examination(draft, pulse).run()
     except SandboxUnavailable as away:

@@ -13,13 +13,14 @@ from apps.domain.canonical import digest
 from apps.domain.lockfiles import LockedPackage
 from apps.domain.manifests import Manifest, parse_manifest
 from apps.domain.packagetree import tree_digest
+from apps.packages.errors import CannotPrepare
 from apps.packages.models import PackageVersion
 from apps.packages.selectors import active_version_of, read_tree
-from apps.packages.services import check_admissible
+from apps.packages.services import check_admissible, pins_or_refuse
 from apps.proposals.comparison import Comparison, compare_contracts
 from apps.proposals.differences import ROW_BUDGET, DiffRow, FileDiff, compare_texts, compare_trees
-from apps.proposals.models import PackageProposal, ProposalTest
-from apps.proposals.selectors import ENDED_WITH_EVIDENCE, draft_tree, locked_packages
+from apps.proposals.models import PINS, PackageProposal, ProposalTest
+from apps.proposals.selectors import ENDED_WITH_EVIDENCE, draft_tree, helpers_of, locked_packages
 
 HISTORY = 50
 ONE_FILE_BUDGET = 20_000
@@ -45,6 +46,16 @@ class Receipt:
     tone: str
     test: ProposalTest | None
 
+    @property
+    def pins(self) -> list[tuple[str, str, str]]:
+        """What each program stood on at the test: its recorded name, a path, and the digest."""
+        found: dict[str, dict[str, str]] = self.test.surface.get(PINS, {}) if self.test else {}
+        return [
+            (name, path, digest)
+            for name, pins in sorted(found.items())
+            for path, digest in sorted(pins.items())
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaDiff:
@@ -68,6 +79,8 @@ class ReviewSheet:
     history: Sequence[Told]
     gates: Sequence[Gate]
     may_decide: bool
+    helpers: Sequence[str]
+    """The names of those who wrote parts of it, or may."""
     dependencies: Sequence[LockedPackage]
 
     @property
@@ -124,7 +137,8 @@ def review_sheet(
         receipt=receipt,
         history=history_of(proposal.key, limit=HISTORY),
         gates=gates,
-        may_decide=proposal.state == State.SUBMITTED and proposal.author_id != reviewer.pk,
+        may_decide=proposal.state == State.SUBMITTED and not proposal.was_written_by(reviewer),
+        helpers=[person.name for person in helpers_of(proposal)],
         dependencies=locked_packages(tree),
     )
 
@@ -183,7 +197,7 @@ def _gates(
 ) -> list[Gate]:
     if proposal.state != State.SUBMITTED:
         return [Gate(False, _decided(proposal), "#history")]
-    own = proposal.author_id == reviewer.pk
+    own = proposal.was_written_by(reviewer)
     intact = (tree_digest(tree), digest(proposal.manifest)) == (
         proposal.artifact_hash,
         proposal.contract_digest,
@@ -192,6 +206,7 @@ def _gates(
         Gate(receipt.current, "Receipt current" if receipt.current else "No current receipt",
              "#receipt"),
         Gate(not own, "Not your own" if not own else "You wrote this: another reviewer decides"),
+        _preparation(manifest, tree),
         Gate(intact, "Bytes intact" if intact else "Stored bytes were changed", "#files"),
     ]  # fmt: skip
     try:
@@ -201,6 +216,14 @@ def _gates(
     else:
         gates.append(Gate(True, "Names free"))
     return gates
+
+
+def _preparation(manifest: Manifest, tree: dict[str, bytes]) -> Gate:
+    try:
+        pins = pins_or_refuse(manifest, tree)
+    except CannotPrepare as refusal:
+        return Gate(False, refusal.message, "#contract")
+    return Gate(True, "Programs pinned" if pins else "Nothing to pin", "#receipt" if pins else "")
 
 
 def _decided(proposal: PackageProposal) -> str:

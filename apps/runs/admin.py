@@ -131,6 +131,8 @@ class RunAdmin(SheetAdmin):
                         Fact("Member", person(obj.member)),
                         Fact("Agent", Cell(obj.agent.name, href=path_of(obj.agent))),
                         Fact("Started by", Cell(obj.get_trigger_display())),
+                        Fact("Automation", code(obj.automation_id)),
+                        Fact("Authority ends", moment(obj.authority_until)),
                         Fact("Runtime", Cell(obj.get_runtime_display())),
                         Fact("Started", moment(obj.created_at)),
                         Fact("Finished", moment(obj.finished_at)),

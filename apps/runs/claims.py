@@ -117,7 +117,8 @@ def lock_run(run_id: Any) -> Run:
 
 
 def lock_run_of_token(token_hash: str) -> Run | None:
-    """Lock the live run that a token stands for, first in the lock order, and say if it is held.
+    """Lock the live run that a token stands for, first in the lock order: is it held, and to which
+    key is the token bound?
 
     Of the row nothing more than that is read: what decides is read after the lock.
     """
@@ -134,7 +135,7 @@ def _of_token() -> QuerySet[Run]:
         )
         .exclude(state=Run.State.FINISHED)
         .order_by()
-        .only("state", "fence")
+        .only("state", "fence", "token_key")
     )
     return rows
 

@@ -30,7 +30,38 @@ class Seat(models.Model):
         return f"{self.agent_id} in {self.room_id}"
 
 
-class Run(Stamped):
+class Caused(models.Model):
+    """What started something: a member, or a grant of theirs in the revision that it then had."""
+
+    class Trigger(models.TextChoices):
+        MEMBER = "member", "A member"
+        SCHEDULE = "schedule", "A schedule"
+        WEBHOOK = "webhook", "A webhook"
+        EVENT = "event", "An event"
+        MAIL = "mail", "A mail"
+        SERVICE = "service", "A service"
+
+    trigger = models.CharField(max_length=10, choices=Trigger.choices, default=Trigger.MEMBER)
+    # Not a foreign key: grants are kept above, and what has ended outlives its grant.
+    automation_id = models.UUIDField(null=True, blank=True)
+    automation_revision = models.PositiveIntegerField(null=True, blank=True)
+    authority_until = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        abstract = True
+
+
+def _whole_cause(name: str) -> models.CheckConstraint:
+    nothing = models.Q(automation_id=None, automation_revision=None, authority_until=None)
+    everything = models.Q(
+        automation_id__isnull=False,
+        automation_revision__isnull=False,
+        authority_until__isnull=False,
+    )
+    return models.CheckConstraint(condition=nothing | everything, name=name)
+
+
+class Run(Caused, Stamped):
     """One turn of an agent for a member in a room.
 
     A worker holds a run by its *claim*; each claim raises the *fence*. Whoever writes for a run
@@ -52,19 +83,10 @@ class Run(Stamped):
         KAIZEN = "kaizen", "Kaizen"
         EXTERNAL = "external", "Another runtime"
 
-    class Trigger(models.TextChoices):
-        MEMBER = "member", "A member"
-        SCHEDULE = "schedule", "A schedule"
-        WEBHOOK = "webhook", "A webhook"
-        EVENT = "event", "An event"
-        MAIL = "mail", "A mail"
-        SERVICE = "service", "A service"
-
     room = models.ForeignKey(Room, on_delete=models.CASCADE, related_name="runs")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="runs")
     member = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     runtime = models.CharField(max_length=10, choices=Runtime.choices, default=Runtime.KAIZEN)
-    trigger = models.CharField(max_length=10, choices=Trigger.choices, default=Trigger.MEMBER)
     parent = models.ForeignKey(
         "self", on_delete=models.CASCADE, null=True, blank=True, related_name="children"
     )
@@ -90,6 +112,8 @@ class Run(Stamped):
     policy = models.JSONField(default=dict, blank=True)
     token_hash = models.CharField(max_length=64, blank=True, db_index=True)
     token_expires_at = models.DateTimeField(null=True, blank=True)
+    # The thumbprint of the key whose holder alone may use the token; empty where any holder may.
+    token_key = models.CharField(max_length=43, blank=True)
 
     provider_failures = models.PositiveSmallIntegerField(default=0)
     breaks = models.PositiveSmallIntegerField(default=0)
@@ -119,6 +143,7 @@ class Run(Stamped):
                 | models.Q(parent__isnull=False, parent_call__isnull=False, depth__gt=0),
                 name="runs_child_of_a_call",
             ),
+            _whole_cause("runs_whole_cause"),
         ]
         indexes = [
             models.Index(
@@ -128,6 +153,11 @@ class Run(Stamped):
             ),
             models.Index(fields=["room", "-created_at"], name="runs_of_room"),
             models.Index(fields=["-created_at", "-id"], name="runs_newest"),
+            models.Index(
+                fields=["automation_id"],
+                condition=models.Q(automation_id__isnull=False) & ~models.Q(state="finished"),
+                name="runs_of_automation",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -139,15 +169,19 @@ class Run(Stamped):
         return self.trigger != self.Trigger.MEMBER
 
 
-class RunInput(models.Model):
-    """A member's message that waits for an agent's next run, or started one."""
+class RunInput(Caused):
+    """A member's words that wait for an agent's next run, or started one."""
 
     room = models.ForeignKey(Room, on_delete=models.CASCADE, related_name="+")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
     member = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     text = models.TextField()
+    # What came along from outside: data for the model, and never the member's words.
+    outside = models.TextField(blank=True, default="")
     position = models.PositiveBigIntegerField()
     steer = models.BooleanField(default=False)
+    # What the server itself routes the run to: a tool, and the artifact that it is about.
+    routed = models.JSONField(default=dict, blank=True)
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, null=True, blank=True, related_name="inputs"
     )
@@ -163,6 +197,7 @@ class RunInput(models.Model):
                 name="run_inputs_waiting",
             )
         ]
+        constraints = [_whole_cause("run_inputs_whole_cause")]
 
     def __str__(self) -> str:
         return f"input {self.pk}"
@@ -241,6 +276,8 @@ class Call(Stamped):
     rule = models.CharField(max_length=60, blank=True)
     projection = models.JSONField(null=True)
     projection_blob = models.CharField(max_length=71, blank=True)
+    # Images of the result that the run's model may look at: digest, kind and size, never a byte.
+    images = models.JSONField(default=list, blank=True)
 
     attempts = models.PositiveSmallIntegerField(default=0)
     executor = models.CharField(max_length=120, blank=True)

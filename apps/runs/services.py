@@ -6,6 +6,7 @@ imports the engine that runs the turn.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -26,8 +27,10 @@ from apps.core.queue import ring
 from apps.domain.tooling import CallState, Outcome
 from apps.rooms.services import lock_open_room, publish_event
 from apps.runs.bodies import pack
+from apps.runs.causes import Cause, cause_told, inherited, why_not_begin, within
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call, JournalEntry, Run, RunInput, Seat
+from apps.runs.routing import Routed, input_body, policy_of
 
 TURN_TASK = "turns.run_turn"
 START_TASK = "runs.start_waiting"
@@ -43,6 +46,8 @@ class Started:
     run: Run | None
     queued: bool
     steers: bool = False
+    # How many come first, itself included, while it waits.
+    place: int = 0
 
 
 def actor_of(agent: Agent) -> str:
@@ -101,12 +106,21 @@ def lock_seat(*, room_id: Any, agent_slug: str) -> Seat | None:
 
 @transaction.atomic
 def start_run(
-    *, seat: Seat, member: User, text: str, position: int, steer: bool = False
+    *,
+    seat: Seat,
+    member: User,
+    text: str,
+    position: int,
+    steer: bool = False,
+    routed: Routed | None = None,
+    cause: Cause | None = None,
+    outside: str = "",
 ) -> Started:
     """Let an agent answer an input: at once, or after its active run in this room.
 
     A member may steer the agent's active run with it, if that works for them: the run takes it in
     at its next step. Where it ends before that, the input starts the next run like any other.
+    What no person starts names its cause; what came along from outside stays apart from the words.
 
     The seat is locked by the caller (`lock_seat`), before any event locked the room.
     """
@@ -122,12 +136,19 @@ def start_run(
         agent=seat.agent,
         member=member,
         text=text,
+        outside=outside,
         position=position,
         steer=steers,
+        routed={} if routed is None else routed.as_dict(),
         correlation_id=current_correlation_id(),
+        **({} if cause is None else cause.fields),
     )
     run = None if active is not None else _start_next(room_id=seat.room_id, agent=seat.agent)
-    return Started(run=run, queued=run is None, steers=steers)
+    if run is not None and waiting:
+        # The oldest came first, which was another one, so this is one place further.
+        return Started(run=None, queued=True, place=waiting)
+    queued = run is None
+    return Started(run=run, queued=queued, steers=steers, place=waiting + 1 if queued else 0)
 
 
 def active_run(*, room_id: Any, agent_id: Any) -> Run | None:
@@ -168,74 +189,34 @@ def _start_next(*, room_id: Any, agent: Agent) -> Run | None:
         room_id=room_id,
         agent=agent,
         member=waiting.member,
-        deadline_at=timezone.now() + RUN_BUDGET,
+        policy=policy_of(waiting),
+        deadline_at=within(waiting, timezone.now() + RUN_BUDGET),
         correlation_id=waiting.correlation_id,
+        **inherited(waiting),
     )
     waiting.run = run
     waiting.save(update_fields=["run"])
-    append_journal(
-        run=run,
-        kind=JournalEntry.Kind.INPUT,
-        body={"text": waiting.text, "position": waiting.position},
+    append_journal(run=run, kind=JournalEntry.Kind.INPUT, body=input_body(waiting))
+    why_not = why_not_begin(waiting, run)
+    routed = {"routed": waiting.routed} if waiting.routed else {}
+    record(
+        actor=waiting.member,
+        action="run.started",
+        subject=run,
+        detail={"agent": agent.slug, **routed, **cause_told(run)},
     )
-    record(actor=waiting.member, action="run.started", subject=run, detail={"agent": agent.slug})
     publish_event(
         room_id=room_id,
         kind="run.started",
         actor=waiting.member,
         data={"run": str(run.pk), "agent": agent_card(agent), "member": member_card(run.member)},
     )
-    ring(TURN_TASK, run_id=str(run.pk))
+    if why_not:
+        # A row all the same: everybody in the room sees that it was due, and why it did not begin.
+        finish_run(run=run, outcome=Run.Outcome.FAILED, explanation=why_not)
+    else:
+        ring(TURN_TASK, run_id=str(run.pk))
     return run
-
-
-def start_child(
-    *, parent: Run, call: Call, agent: Agent, text: str, ceiling: list[str], selection: list[str]
-) -> Run:
-    """Let another agent work for a call of a run, within what that run may do. Both are locked.
-
-    It has the parent's member, room, cause and deadline, and no seat: its last word goes to the
-    call. The call's own row makes it the only one.
-    """
-    run = Run.objects.create(
-        room_id=parent.room_id,
-        agent=agent,
-        member=parent.member,
-        trigger=parent.trigger,
-        parent=parent,
-        parent_call=call,
-        depth=parent.depth + 1,
-        ceiling=ceiling,
-        selection=selection,
-        budget_s=_time_left(parent),
-        deadline_at=parent.deadline_at,
-        correlation_id=parent.correlation_id,
-    )
-    # A child knows its task and not the room's talk: nothing was said before position 0.
-    append_journal(run=run, kind=JournalEntry.Kind.INPUT, body={"text": text, "position": 0})
-    record(
-        actor=parent.member,
-        action="run.started",
-        subject=run,
-        detail={"agent": agent.slug, "parent": str(parent.pk), "call": str(call.pk)},
-    )
-    publish_event(
-        room_id=run.room_id,
-        kind="run.started",
-        actor=actor_of(parent.agent),
-        data={
-            "run": str(run.pk),
-            "agent": agent_card(agent),
-            "member": member_card(run.member),
-            "parent": str(parent.pk),
-        },
-    )
-    ring(TURN_TASK, run_id=str(run.pk))
-    return run
-
-
-def _time_left(run: Run) -> int | None:
-    return None if run.budget_s is None else max(1, run.budget_s - run.spent_ms // 1000)
 
 
 def append_journal(*, run: Run, kind: str, body: Any) -> JournalEntry:
@@ -302,6 +283,7 @@ def settle_call(
     projection: dict[str, Any] | None = None,
     domain: str = "",
     non_substitutable: bool = False,
+    images: Sequence[Mapping[str, Any]] = (),
 ) -> Call:
     """Give a call its one outcome, and say whose failure it was. The run's row is locked.
 
@@ -319,6 +301,7 @@ def settle_call(
         "non_substitutable": non_substitutable,
         "projection": inline,
         "projection_blob": digest,
+        "images": list(images),
         "settled_at": now,
         "executor": "",
         "executor_expires_at": None,

@@ -18,8 +18,10 @@ class SandboxConfig(AppConfig):
         from apps.core.queue import register_queue
         from apps.sandbox import contents, memory
         from apps.sandbox.health import sandbox_part
+        from apps.sandbox.kernel_ends import END_TASK, kernels_to_end
         from apps.sandbox.leases import left_behind
-        from apps.sandbox.sessions import left_behind as sessions_left_behind
+        from apps.sandbox.session_ends import END_TASK as CLOSE_TASK
+        from apps.sandbox.session_ends import left_behind as sessions_left_behind
 
         register_part(sandbox_part)
         register_references(memory.held_blobs)
@@ -31,8 +33,11 @@ class SandboxConfig(AppConfig):
             ready=left_behind,
         )
         register_queue(
+            name="kernels_to_end", task=END_TASK, argument="kernel_id", ready=kernels_to_end
+        )
+        register_queue(
             name="tool_sessions",
-            task="sandbox.close_session",
+            task=CLOSE_TASK,
             argument="session_id",
             ready=sessions_left_behind,
         )

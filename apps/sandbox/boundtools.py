@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,18 +19,28 @@ from apps.sandbox.commands import (
     runtimes_for,
 )
 from apps.sandbox.runner import ToolReply
-from apps.sandbox.sessions import Command, SessionPlan, call_in_session
+from apps.sandbox.session_program import Asking, Command, Door, SessionPlan
 from apps.sandbox.spec import Limits, SandboxResult, SandboxSpec
 from apps.sandboxd.limits import CEILINGS
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The session of one run that a tool's calls go to; `ref` is the package's exact version."""
+    """The session that a tool's calls go to; `ref` is the package's exact version."""
 
     declaration: SessionDeclaration
-    run_id: uuid.UUID
+    door: Door
     ref: str
+
+    @property
+    def name(self) -> str:
+        """Return what tells the session from every other of its run."""
+        return session_name(self.declaration, self.ref)
+
+
+def session_name(declared: SessionDeclaration, ref: str) -> str:
+    """Return the name of a session: two versions of one package may meet, and share nothing."""
+    return f"{declared.name}_{declared.artifact} {ref}"[:200]
 
 
 def call_bound_tool(
@@ -40,13 +49,14 @@ def call_bound_tool(
     """Call a program in its session, which is started by the first call that needs it."""
 
     def start(program: Program, words: Sequence[str], stdin: bytes, bench: Bench) -> SandboxResult:
-        return call_in_session(
-            run_id=binding.run_id,
-            plan=_plan(entry, binding, bench),
-            command=_command(program, words, stdin, bench),
-            deadline_s=bench.deadline_s,
-            cancelled=bench.cancelled,
-            path=bench.path,
+        return binding.door(
+            Asking(
+                plan=_plan(entry, binding, bench),
+                command=_command(program, words, stdin, bench),
+                deadline_s=bench.deadline_s,
+                cancelled=bench.cancelled,
+                path=bench.path,
+            )
         )
 
     return call_command_tool(entry, arguments, bench, binding.declaration, start)
@@ -55,8 +65,7 @@ def call_bound_tool(
 def _plan(entry: CommandEntry, binding: Binding, bench: Bench) -> SessionPlan:
     declared = binding.declaration
     return SessionPlan(
-        # Two versions of one package may meet in a run, and share nothing.
-        name=f"{declared.name}_{declared.artifact} {binding.ref}"[:200],
+        name=binding.name,
         start=_own_command(declared.start, bench),
         stop=_own_command(declared.stop, bench),
         base=SandboxSpec(
@@ -64,7 +73,7 @@ def _plan(entry: CommandEntry, binding: Binding, bench: Bench) -> SessionPlan:
             files=tuple(bench.tree.items()),
             limits=_life(bench),
             network=bench.network,
-            runtimes=runtimes_for(declared.start, declared.stop, entry.program),
+            runtimes=runtimes_for(bench, declared.start, declared.stop, entry.program),
         ),
         variables=(SESSION_VARIABLE,),
         places=(PLACES.output, PLACES.temporary),

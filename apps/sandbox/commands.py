@@ -17,23 +17,23 @@ from apps.domain.canonical import NotCanonical
 from apps.domain.commandio.images import MAX_IMAGE_BYTES
 from apps.domain.commandio.pins import CannotPin, pin_paths
 from apps.domain.commandio.plain import BadArguments, clean_output, plain_argv
+from apps.domain.commandio.preparation import check_targets, refusal_of, session_programs
 from apps.domain.commandio.references import filled_reference
 from apps.domain.commandio.requests import Places, Request
 from apps.domain.commandio.results import MAX_STREAM_BYTES, BadResult, CommandResult, parse_result
 from apps.domain.egress import NO_NETWORK, Network
 from apps.domain.entries import CommandEntry, Program, Protocol
-from apps.domain.scoping import Artifact, ArtifactKind
+from apps.domain.scoping import Artifact
 from apps.domain.sessions import HumanTool, SessionDeclaration
 from apps.domain.tooling import MAX_TIMEOUT_S
 from apps.sandbox.client import run
 from apps.sandbox.errors import SandboxUnavailable, SessionOver
 from apps.sandbox.runner import CUT_SHORT, ReplyKind, ToolReply
 from apps.sandbox.spec import Clamp, Limits, Reason, SandboxResult, SandboxSpec
+from apps.sandboxd.runtimes import NODE
 
 PACKAGE: Final = "/package"
 PLACES: Final = Places(package=PACKAGE, output="/workspace/output", temporary="/tmp/call")  # noqa: S108
-# The programs that a runtime brings, which is bound only where one of them is started.
-_RUNTIMES: Final[Mapping[str, tuple[str, ...]]] = {"node": ("node",)}
 MOST_MS: Final = int(MAX_TIMEOUT_S * 1000)
 """No call of a tool has more time than this, whatever its package asks for."""
 _OUTPUT: Final = "output/"
@@ -57,6 +57,8 @@ class Bench:
     # The name under which the tool is recorded.
     published: str = ""
     network: Network = NO_NETWORK
+    # What its package asked to be run in, beside the bare Python.
+    runtimes: tuple[str, ...] = ()
 
 
 Started = Callable[[Program, Sequence[str], bytes, Bench], SandboxResult]
@@ -80,7 +82,7 @@ def call_command_tool(
         pins = _pins(entry, session, bench)
         argv, stdin = _call_of(entry, arguments, bench.scope)
     except CannotPin as refusal:
-        return ToolReply(ReplyKind.UNPREPARED, message=f"PREPARATION_FAILED: {refusal}")
+        return ToolReply(ReplyKind.UNPREPARED, message=refusal_of(refusal))
     except BadArguments as refusal:
         return ToolReply(ReplyKind.BAD_REQUEST, message=str(refusal))
     seconds = min(bench.deadline_s, entry.timeout_ms / 1000)
@@ -98,7 +100,7 @@ def call_human_tool(tool: HumanTool, bench: Bench) -> ToolReply:
         check_targets(bench.scope, bench.tree)
         pins = pin_paths(bench.tree, tool.program.execution_paths)
     except CannotPin as refusal:
-        return ToolReply(ReplyKind.UNPREPARED, message=f"PREPARATION_FAILED: {refusal}")
+        return ToolReply(ReplyKind.UNPREPARED, message=refusal_of(refusal))
     places = PLACES.artifacts(bench.scope)
     argv = tuple(filled_reference(text, places) for text in tool.program.args)
     entry = CommandEntry(Protocol.PLAIN, tool.program)
@@ -113,8 +115,7 @@ def _pins(
     """Pin what a call stands on: the paths of its program, and of its session's two."""
     programs = {bench.published: entry.program}
     if session is not None:
-        name = f"{session.name}_{session.artifact}"
-        programs |= {f"{name}.start": session.start, f"{name}.stop": session.stop}
+        programs |= session_programs(session)
     pinned = {
         name: pin_paths(bench.tree, program.execution_paths) for name, program in programs.items()
     }
@@ -139,15 +140,15 @@ def run_program(
         correlation_id=current_correlation_id(),
         network=bench.network,
         keep_workspace=True,
-        runtimes=runtimes_for(program),
+        runtimes=runtimes_for(bench, program),
     )
     return run(spec, deadline_s=bench.deadline_s, cancelled=bench.cancelled, path=bench.path)
 
 
-def runtimes_for(*programs: Program) -> tuple[str, ...]:
-    """Return the runtimes that bring the programs which are started."""
-    found = {name for program in programs for name in _RUNTIMES.get(program.command, ())}
-    return tuple(sorted(found))
+def runtimes_for(bench: Bench, *programs: Program) -> tuple[str, ...]:
+    """Return the runtimes that were asked for, and Node where one of the programs is Node."""
+    node = {NODE} if any(program.command == "node" for program in programs) else set()
+    return tuple(sorted({*bench.runtimes, *node}))
 
 
 def program_word(program: Program, scope: Artifact) -> str:
@@ -155,13 +156,6 @@ def program_word(program: Program, scope: Artifact) -> str:
     if "/" not in program.command:
         return program.command
     return f"{PLACES.of(scope.folder)}/{program.command}"
-
-
-def check_targets(scope: Artifact, tree: Mapping[str, bytes]) -> None:
-    """Refuse a scope that has a file which is not there."""
-    for artifact in scope.walk():
-        if artifact.kind is ArtifactKind.FILE and artifact.path not in tree:
-            raise CannotPin(f"The file of the artifact {artifact.id} is not there.")
 
 
 def _call_of(

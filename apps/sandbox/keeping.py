@@ -18,6 +18,7 @@ from apps.core.api.downloads import StoredFile
 from apps.rooms.selectors import visible_room
 from apps.sandbox.contents import MAX_BYTES, MAX_FILES
 from apps.sandbox.errors import FileNotThere, WorkspaceInUse, WorkspaceNotFound
+from apps.sandbox.kernel_ends import end_with
 from apps.sandbox.leases import is_held, lock_free
 from apps.sandbox.models import Workspace, WorkspaceFile
 
@@ -132,4 +133,5 @@ def _remove(workspace: Workspace, *, actor: User | str, action: str) -> None:
             "bytes": workspace.files_bytes,
         },
     )
+    end_with(workspace)
     workspace.delete()

@@ -23,7 +23,7 @@ from apps.accounts.models import User
 from apps.domain.wire import BadJson, read_json
 from apps.sandbox.client import OnOutput
 from apps.sandbox.contents import contents
-from apps.sandbox.errors import KernelLost
+from apps.sandbox.errors import JobRefused, KernelLost, SandboxUnavailable
 from apps.sandbox.leases import Lease, name_kernel, this_node
 from apps.sandbox.living import (
     Files,
@@ -62,6 +62,9 @@ _FRESH: Final = " What earlier cells left in its memory is lost; this cell ran i
 _LOST: Final = "The kernel that earlier cells ran in had ended." + _FRESH
 _OTHER_FILES: Final = "Other files are shared now than when the kernel was started." + _FRESH
 _OTHER_NODE: Final = "The kernel lived on another machine, which is not there any more." + _FRESH
+_UNHEARD: Final = "What became of the cell before was not heard, so its kernel was ended." + _FRESH
+_RELEASED: Final = "The kernel was ended while a person was waited for." + _FRESH
+_FULL: Final = "The files of the workspace did not fit into the kernel's any more." + _FRESH
 _ENDED: Final = (
     "The kernel was ended with this cell: the next call starts a fresh one, with nothing in memory."
 )
@@ -72,12 +75,15 @@ class CellResult:
     """How a cell ended, as the end of any program, and what is to be said of its kernel.
 
     `value` is the text of the last expression, or of what a cell returned; a claim like all else.
+    `generation` names the kernel that the next cell may go on in, once `keep_cell` has said so.
     """
 
     result: SandboxResult
     value: str | None = None
     notes: tuple[str, ...] = ()
     calls: int = 0
+    language: str = ""
+    generation: str = ""
 
 
 def run_cell(
@@ -96,49 +102,93 @@ def run_cell(
 
     `base` says what the sandbox is made of; its arguments, input and workspace are the kernel's
     own. Raises SandboxUnavailable where nothing was run, and JobRefused for what never can be.
-    No database connection is held while the cell runs.
+    No database connection is held while the cell runs. Until `keep_cell` follows, nobody goes on
+    with what the cell left in memory: a cell is kept whole, with its files, or not at all.
     """
     workspace = lease.workspace
     surroundings = _surroundings(language, base)
     files = _files(workspace)
-    known = Kernel.objects.filter(workspace=workspace, language=language).first()
-    note = ""
+    rows = Kernel.objects.filter(workspace=workspace, language=language)
 
     def ask(generation: str) -> Answered:
+        # Whoever dies from here on leaves a kernel of which nobody knows what it holds.
+        rows.update(generation="")
         connection.close()
-        return ask_living(
-            **_place(workspace, language),
-            generation=generation,
-            line=write_line({"kind": "cell", "code": code}),
-            deadline_s=deadline_s,
-            files=files,
-            outputs=base.outputs,
-            on_output=on_output,
-            on_call=on_call,
-            cancelled=cancelled,
-            path=path,
-        )
-
-    answered: Answered | None = None
-    if known is not None and known.node != this_node():
-        note = _OTHER_NODE
-    elif known is not None and known.surroundings != surroundings:
-        note = _OTHER_FILES
-        close_living(**_place(workspace, language), path=path)
-    elif known is not None:
         try:
-            answered = ask(known.generation)
+            return ask_living(
+                **_place(workspace, language),
+                generation=generation,
+                line=write_line({"kind": "cell", "code": code}),
+                deadline_s=deadline_s,
+                files=files,
+                outputs=base.outputs,
+                on_output=on_output,
+                on_call=on_call,
+                cancelled=cancelled,
+                path=path,
+            )
+        except (SandboxUnavailable, JobRefused):
+            # Nothing was run, so it holds what it held.
+            rows.update(generation=generation)
+            raise
+
+    known = rows.first()
+    generation = "" if known is None else known.generation
+    note = "" if known is None else _why_afresh(known, surroundings)
+    answered: Answered | None = None
+    if known is not None and not note:
+        try:
+            answered = ask(generation)
         except KernelLost:
             note = _LOST
+        except JobRefused:
+            # Its program made something else where a file belongs. A fresh one has room for it.
+            note = _FULL
     if answered is None:
-        answered = ask(_start(lease, language, base, surroundings, path=path))
-    used = Kernel.objects.filter(workspace=workspace, language=language)
-    if answered.kernel_ended:
-        used.delete()
-    else:
-        used.update(used_at=Now(), asked_at=None)
-    notes = [note, _ENDED if answered.kernel_ended else ""]
-    return replace(_judge(answered), notes=tuple(one for one in notes if one))
+        if known is not None and known.node == this_node():
+            close_living(**_place(workspace, language), path=path)
+        generation = _start(lease, language, base, surroundings, path=path)
+        answered = ask(generation)
+    ended = answered.kernel_ended or answered.unheard
+    if ended:
+        rows.delete()
+    notes = [note, _ENDED if ended else ""]
+    return replace(
+        _judge(answered),
+        notes=tuple(one for one in notes if one),
+        language=language,
+        generation="" if ended else generation,
+    )
+
+
+def keep_cell(lease: Lease, cell: CellResult) -> None:
+    """Let the next cell go on where this one ended, in the transaction that keeps its files."""
+    if cell.generation:
+        Kernel.objects.filter(workspace=lease.workspace, language=cell.language).update(
+            generation=cell.generation, used_at=Now(), asked_at=None
+        )
+
+
+def _why_afresh(known: Kernel, surroundings: str) -> str:
+    """Say why a kernel cannot be gone on with, or nothing where it can.
+
+    Raises SandboxUnavailable where it lives on another machine: the call is sent there next time.
+    """
+    if known.node not in ("", this_node()):
+        if known.asked_at is not None and _is_silent(known):
+            return _OTHER_NODE
+        raise SandboxUnavailable("The kernel lives on another machine. Try again in a moment.")
+    if known.released_at is not None:
+        return _RELEASED
+    if not known.generation:
+        return _UNHEARD
+    return "" if known.surroundings == surroundings else _OTHER_FILES
+
+
+def _is_silent(known: Kernel) -> bool:
+    """Tell, by the database's clock, whether a kernel's node was asked in vain for long enough."""
+    since = Now() - timedelta(seconds=SILENCE_SECONDS)
+    return Kernel.objects.filter(pk=known.pk, asked_at__lt=since).exists()
 
 
 def _start(
@@ -157,25 +207,30 @@ def _start(
         runtimes=_runtimes(language, base),
         limits=_of_a_life(language, base.limits),
     )
-    connection.close()
     place = _place(lease.workspace, language)
-    opened = open_living(Opening(**place, spec=spec, terms=TERMS), path=path)
-    if not opened.fresh:
-        # It was opened, and whoever did could not note it: what it holds is not known.
-        close_living(**place, path=path)
-        opened = open_living(Opening(**place, spec=spec, terms=TERMS), path=path)
-    Kernel.objects.update_or_create(
+    # Written down before anything of it exists, so that whoever ends the workspace finds it.
+    row, _ = Kernel.objects.update_or_create(
         workspace=lease.workspace,
         language=language,
         defaults={
             "node": this_node(),
-            "generation": opened.generation,
+            "key": place["key"],
+            "holder": place["owner"],
+            "generation": "",
             "surroundings": surroundings,
+            "released_at": None,
             "asked_at": None,
             "started_at": Now(),
             "used_at": Now(),
         },
     )
+    connection.close()
+    opened = open_living(Opening(**place, spec=spec, terms=TERMS), path=path)
+    if not opened.fresh:
+        # It was opened, and whoever did could not note it: what it holds is not known.
+        close_living(**place, path=path)
+        opened = open_living(Opening(**place, spec=spec, terms=TERMS), path=path)
+    Kernel.objects.filter(pk=row.pk).update(generation=opened.generation)
     name_kernel(lease, this_node())
     return opened.generation
 
@@ -199,7 +254,7 @@ def home_of(*, owner: User, room_id: Any, language: str) -> str:
     )
     # Whoever looks here answers for this node, whatever then becomes of the call.
     kernels.filter(node=this_node(), asked_at__isnull=False).update(asked_at=None)
-    elsewhere = kernels.exclude(node=this_node())
+    elsewhere = kernels.exclude(node__in=("", this_node()))
     elsewhere.filter(asked_at=None).update(asked_at=Now())
     waits = elsewhere.filter(asked_at__gte=Now() - timedelta(seconds=SILENCE_SECONDS))
     return waits.values_list("node", flat=True).first() or ""

@@ -20,7 +20,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from apps.accounts.models import User
@@ -148,10 +148,29 @@ def name_kernel(lease: Lease, node: str) -> None:
         LeaseRow.objects.filter(pk=lease.workspace.pk).update(kernel_node=node[:120])
 
 
+@contextmanager
+def hold_idle(workspace: Workspace, *, seconds: float) -> Iterator[Lease | None]:
+    """Keep calls out of a workspace for a moment, for nobody's call; None where one works in it."""
+    with transaction.atomic():
+        row = _locked(workspace.pk)
+        free = row is not None and _is_free(row)
+        lease = _taken(workspace, row, None, lasts=seconds) if row is not None and free else None
+    try:
+        yield lease
+    finally:
+        if lease is not None:
+            release(lease)
+
+
+def held_leases() -> QuerySet[LeaseRow]:
+    """Return the leases under which a call works now."""
+    rows: QuerySet[LeaseRow] = LeaseRow.objects.filter(expires_at__isnull=False).exclude(_over())
+    return rows
+
+
 def is_held(workspace_id: Any) -> bool:
     """Tell whether a call works in a workspace now."""
-    held = LeaseRow.objects.filter(pk=workspace_id, expires_at__isnull=False)
-    return held.exclude(_over()).exists()
+    return held_leases().filter(pk=workspace_id).exists()
 
 
 def lock_free(workspace_id: Any) -> bool:

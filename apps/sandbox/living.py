@@ -15,7 +15,14 @@ from typing import Final, TypedDict
 from apps.domain.wire import BadFrame, Message, MessageReader, encode
 from apps.sandbox.client import OnOutput, ceilings, connection, refusal_of, socket_path
 from apps.sandbox.errors import JobRefused, SandboxUnavailable
-from apps.sandboxd.jobs import MAX_DEADLINE_MS, MAX_REPLY_BODY, BadJob, check_spec
+from apps.sandboxd.jobs import (
+    MAX_DEADLINE_MS,
+    MAX_REPLY_BODY,
+    BadJob,
+    Reason,
+    SandboxResult,
+    check_spec,
+)
 from apps.sandboxd.kernel_wire import (
     Answered,
     Closed,
@@ -81,10 +88,12 @@ def open_living(opening: Opening, *, path: Path | None = None) -> Opened:
         raise SandboxUnavailable("The sandbox supervisor sent something unreadable.") from problem
 
 
-def close_living(*, key: str, owner: str, path: Path | None = None) -> Closed:
+def close_living(
+    *, key: str, owner: str, path: Path | None = None, seconds: float = _CLOSE_SECONDS
+) -> Closed:
     """End a sandbox that lives on; return once everything of it is dead."""
     message = Message("close", {"key": check_key(key), "owner": check_key(owner)})
-    answer = _ask(encode(message), path=path, seconds=_CLOSE_SECONDS)
+    answer = _ask(encode(message), path=path, seconds=seconds)
     try:
         return decode_closed(answer)
     except BadFrame as problem:
@@ -129,7 +138,7 @@ def ask_living(
     With `files`, the workspace is made equal to them first, and what changed since comes back;
     with `collect`, all that lies in it does. Raises KernelLost where there is no such sandbox any
     more, SandboxBusy where it did not become free in time, and JobRefused where its workspace does
-    not take the files.
+    not take the files: then nothing was carried out. An answer that never came says so.
     """
     try:
         request = Request(
@@ -148,6 +157,15 @@ def ask_living(
     with connection(path or socket_path()) as link:
         conversation = _Conversation(link, deadline_s, files, on_output, on_call, cancelled)
         return conversation.hold(data)
+
+
+def _unheard(sentence: str) -> Answered:
+    """Return what is known of a request that was handed in, and whose answer never came.
+
+    Whoever hangs up is taken for gone, and what they asked is ended: so nobody goes on with it.
+    """
+    said = f"{sentence} Whether what was asked was carried out is unknown."
+    return Answered(SandboxResult(Reason.DRIVER_FAILED, detail=said), unheard=True)
 
 
 class _Conversation:
@@ -174,6 +192,10 @@ class _Conversation:
     def hold(self, data: bytes) -> Answered:
         try:
             self._send(data)
+        except OSError as problem:
+            # It never had the whole request, so it carried nothing out.
+            raise SandboxUnavailable("The connection to the sandbox supervisor broke.") from problem
+        try:
             while time.monotonic() < self._until:
                 self._maybe_cancel()
                 try:
@@ -181,16 +203,15 @@ class _Conversation:
                 except TimeoutError:
                     continue
                 if not received:
-                    raise SandboxUnavailable("The sandbox supervisor ended the conversation.")
+                    return _unheard("The sandbox supervisor ended the conversation.")
                 for message in self._reader.feed(received):
                     if (answered := self._take(message)) is not None:
                         return answered
-        except BadFrame as problem:
-            said = "The sandbox supervisor sent something unreadable."
-            raise SandboxUnavailable(said) from problem
-        except OSError as problem:
-            raise SandboxUnavailable("The connection to the sandbox supervisor broke.") from problem
-        raise SandboxUnavailable("The sandbox supervisor did not answer in time.")
+        except BadFrame:
+            return _unheard("The sandbox supervisor sent something unreadable.")
+        except OSError:
+            return _unheard("The connection to the sandbox supervisor broke.")
+        return _unheard("The sandbox supervisor did not answer in time.")
 
     def _send(self, data: bytes) -> None:
         self._link.settimeout(_GRACE_SECONDS)

@@ -7,13 +7,12 @@ memory one finds that it has moved on.
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from django.db.models import Max, Q, Sum
 
-from apps.core.blobs import get_blobs, put_blob
+from apps.core.blobs import digest_of, get_blobs, put_blobs
 from apps.domain.hashline import MAX_VERSIONS, Idle, LineSet, Memory, Snapshot, Target
 from apps.sandbox.errors import MemoryMovedOn
 from apps.sandbox.models import FileSnapshot, Register, Workspace
@@ -74,6 +73,20 @@ def save_memory(
     _save_registers(workspace, before.registers, after.registers)
 
 
+def new_bodies(before: Memory, after: Memory) -> Iterator[bytes]:
+    """Yield every body that `save_memory` stores of these."""
+    known = {one.text for history in before.histories.values() for one in history}
+    for history in after.histories.values():
+        yield from (one.text.encode() for one in history if one.text not in known)
+    for name, lines in after.registers.items():
+        if before.registers.get(name) != lines:
+            yield _cut(lines)
+
+
+def _cut(lines: Sequence[str]) -> bytes:
+    return "\n".join(lines).encode()
+
+
 def _save_histories(
     workspace: Workspace, before: _Histories, after: _Histories, used: Collection[str]
 ) -> None:
@@ -86,28 +99,24 @@ def _save_histories(
         return
     known = {snapshot.text for path in changed for snapshot in before.get(path, ())}
     FileSnapshot.objects.filter(workspace=workspace, path__in=changed).delete()
-    FileSnapshot.objects.bulk_create(
-        _row(workspace, path, snapshot, place, known)
+    kept = [
+        (path, place, snapshot)
         for path in sorted(changed)
         for place, snapshot in enumerate(after.get(path, ()))
-    )
+    ]
+    put_blobs(one.text.encode() for _, _, one in kept if one.text not in known)
+    FileSnapshot.objects.bulk_create(_row(workspace, *one) for one in kept)
     _forget_least_used(workspace, keep=changed)
 
 
-def _row(
-    workspace: Workspace, path: str, snapshot: Snapshot, place: int, known: set[str]
-) -> FileSnapshot:
+def _row(workspace: Workspace, path: str, place: int, snapshot: Snapshot) -> FileSnapshot:
     body = snapshot.text.encode()
-    if snapshot.text in known:
-        digest = "sha256:" + hashlib.sha256(body).hexdigest()
-    else:
-        digest = put_blob(body)
     return FileSnapshot(
         workspace=workspace,
         path=path,
         name=path.rpartition("/")[2],
         tag=snapshot.tag,
-        blob_id=digest,
+        blob_id=digest_of(body),
         size=len(body),
         seen=[list(pair) for pair in snapshot.seen.ranges],
         position=workspace.revision * MAX_VERSIONS + MAX_VERSIONS - 1 - place,
@@ -136,13 +145,12 @@ def _save_registers(
     before: Mapping[str, tuple[str, ...]],
     after: Mapping[str, tuple[str, ...]],
 ) -> None:
-    for name, lines in after.items():
-        if before.get(name) != lines:
-            Register.objects.update_or_create(
-                workspace=workspace,
-                name=name,
-                defaults={"blob_id": put_blob("\n".join(lines).encode())},
-            )
+    cut = {name: _cut(lines) for name, lines in after.items() if before.get(name) != lines}
+    stored = put_blobs(cut.values())
+    for name, body in cut.items():
+        Register.objects.update_or_create(
+            workspace=workspace, name=name, defaults={"blob_id": stored[body]}
+        )
 
 
 def held_blobs() -> Iterable[str]:

@@ -137,13 +137,25 @@ class Register(models.Model):
 
 
 class Kernel(models.Model):
-    """A program of a workspace that lives on between calls: where, and which one."""
+    """A program of a workspace that lives on between calls: where, and which one.
 
-    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="kernels")
+    It outlives its workspace for as long as it takes to end it. `generation` is empty while a cell
+    is under way, and stays so where nobody heard what became of that.
+    """
+
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.SET_NULL, null=True, related_name="kernels"
+    )
     language = models.CharField(max_length=10)
-    node = models.CharField(max_length=120)
-    generation = models.CharField(max_length=64)
+    # Empty where it lives nowhere any more, and the next cell has to hear why.
+    node = models.CharField(max_length=120, blank=True)
+    # Under which name the supervisor of that node knows it, and whose it is.
+    key = models.CharField(max_length=128)
+    holder = models.CharField(max_length=128)
+    generation = models.CharField(max_length=64, blank=True)
     surroundings = models.CharField(max_length=64)
+    # Since when it is to end, because a person is waited for.
+    released_at = models.DateTimeField(null=True, blank=True)
     # Since when its node has been asked for it in vain; empty once it answers.
     asked_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(db_default=Now())
@@ -156,6 +168,14 @@ class Kernel(models.Model):
                 fields=["workspace", "language"], name="kernels_one_per_language"
             )
         ]
+        indexes = [
+            models.Index(
+                fields=["used_at"],
+                condition=models.Q(workspace=None)
+                | models.Q(released_at__isnull=False) & ~models.Q(node=""),
+                name="kernels_to_end",
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.language} kernel on {self.node}"
@@ -164,7 +184,8 @@ class Kernel(models.Model):
 class ToolSession(models.Model):
     """A program that a package declares, living beside the tools of one run that name it.
 
-    It is started once and never again: one that ended stays ended for the rest of its run.
+    One that ended by itself stays ended for the rest of its run. One that was ended for the sake of
+    the run is said to the next call, and started afresh by the one after.
     """
 
     class State(models.TextChoices):
@@ -179,6 +200,10 @@ class ToolSession(models.Model):
     generation = models.CharField(max_length=64, blank=True)
     state = models.CharField(max_length=10, choices=State.choices, default=State.OPEN)
     sentence = models.CharField(max_length=300, blank=True)
+    # Since when it is to end although its run goes on.
+    ending_at = models.DateTimeField(null=True, blank=True)
+    # Since when its node has been asked for it in vain; empty once it answers.
+    asked_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(db_default=Now())
 
     class Meta:

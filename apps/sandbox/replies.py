@@ -8,6 +8,8 @@ from typing import Final
 from apps.domain.wire import BadJson, JsonValue, read_json
 
 MAX_REPLY: Final = 16 * 1024 * 1024
+MAX_MESSAGE: Final = 64 * 1024
+"""Characters of what a tool says about its failure; who shows it cuts it to size and says so."""
 
 
 class BadReply(ValueError):
@@ -28,6 +30,13 @@ class Raised:
     type: str
     message: str
     traceback: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """The tool itself says that it could not."""
+
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +75,7 @@ def read_frame(data: bytes) -> dict[str, JsonValue]:
     return value
 
 
-def read_tool_reply(data: bytes) -> Value | Raised | Unfit:
+def read_tool_reply(data: bytes) -> Value | Raised | Stated | Unfit:
     """Return what a tool call says about itself, or refuse it with BadReply."""
     fields = read_frame(data)
     kind = fields.pop("kind", None)
@@ -75,9 +84,11 @@ def read_tool_reply(data: bytes) -> Value | Raised | Unfit:
     if kind == "raised" and set(fields) == {"type", "message", "traceback"}:
         return Raised(
             type=_text(fields["type"], 200),
-            message=_text(fields["message"], 2000),
+            message=_text(fields["message"], MAX_MESSAGE),
             traceback=_text(fields["traceback"], 8000),
         )
+    if kind == "stated" and set(fields) == {"message"}:
+        return Stated(_text(fields["message"], MAX_MESSAGE))
     if kind == "contract" and set(fields) == {"message"}:
         return Unfit(_text(fields["message"], 2000))
     raise BadReply("The answer has an unknown shape.")

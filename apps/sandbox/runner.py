@@ -8,33 +8,37 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
 from apps.core.correlation import current_correlation_id
 from apps.domain.egress import NO_NETWORK, Crossing, Network
 from apps.domain.wire import JsonValue
 from apps.domain.words import visible
-from apps.sandbox.client import OnOutput, run
+from apps.sandbox.client import Around, run
 from apps.sandbox.errors import JobRefused, SandboxUnavailable
 from apps.sandbox.replies import (
     BadReply,
     Counts,
     Raised,
+    Stated,
     Unfit,
     Value,
     read_counts,
     read_tool_reply,
 )
 from apps.sandbox.spec import Clamp, Limits, Reason, SandboxResult, SandboxSpec, Stats
+from apps.sandboxd.runtimes import OFFICE
 
 Tree = Mapping[str, bytes] | Sequence[tuple[str, bytes]]
 
 _HARNESS: Final = Path(__file__).with_name("harness")
 _PYTHON: Final = ("python", "-I", "-S", "-B")
+# With its own libraries, which the bare one does not have.
+_LIBRARIES: Final = ("python", "-I", "-B")
 _ENTRY = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z", re.ASCII)
 TAIL_CHARACTERS: Final = 16_000
 
@@ -131,10 +135,9 @@ def call_python_tool(
     limits: Limits | None = None,
     deadline_s: float,
     correlation: str | None = None,
-    on_output: OnOutput | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    path: Path | None = None,
     network: Network = NO_NETWORK,
+    runtimes: tuple[str, ...] = (),
+    **around: Unpack[Around],
 ) -> ToolReply:
     """Call `module:function` of a package tree with its arguments, confined.
 
@@ -142,7 +145,12 @@ def call_python_tool(
     where certainly nothing was run; only a job that can never run raises (JobRefused).
     """
     spec = SandboxSpec(
-        argv=(*_PYTHON, "/kaizen/call_tool.py", check_entry(entry)),
+        argv=(
+            *(_LIBRARIES if OFFICE in runtimes else _PYTHON),
+            "/kaizen/call_tool.py",
+            check_entry(entry),
+        ),
+        runtimes=runtimes,
         files=files_of(tree),
         harness=harness_file("call_tool.py"),
         stdin=encoded(arguments),
@@ -151,9 +159,7 @@ def call_python_tool(
         network=network,
     )
     try:
-        result = run(
-            spec, deadline_s=deadline_s, on_output=on_output, cancelled=cancelled, path=path
-        )
+        result = run(spec, deadline_s=deadline_s, **around)
     except SandboxUnavailable as away:
         return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
     return judge_reply(result)
@@ -207,6 +213,8 @@ def judge_reply(result: SandboxResult) -> ToolReply:
             return reply(ReplyKind.VALUE, value=value)
         case Raised(type=kind_of, message=message, traceback=trace):
             return reply(ReplyKind.RAISED, message, error_type=kind_of, traceback=trace)
+        case Stated(message=message):
+            return reply(ReplyKind.STATED, message)
         case Unfit(message=message):
             return reply(ReplyKind.CONTRACT_ERROR, message)
 
@@ -235,9 +243,7 @@ def run_unittests(
     limits: Limits | None = None,
     deadline_s: float,
     correlation: str | None = None,
-    on_output: OnOutput | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    path: Path | None = None,
+    **around: Unpack[Around],
 ) -> TestReport:
     """Run a package tree's unittest suite confined, on a writable copy of the tree.
 
@@ -250,7 +256,7 @@ def run_unittests(
         limits=limits or Limits(),
         correlation_id=correlation or current_correlation_id(),
     )
-    result = run(spec, deadline_s=deadline_s, on_output=on_output, cancelled=cancelled, path=path)
+    result = run(spec, deadline_s=deadline_s, **around)
     return report_of(
         result, judge_tests(result), runtime=f"Python {result.python}" if result.python else ""
     )

@@ -1,77 +1,49 @@
 """How does a tool's session live? Its program starts once, and the calls of one run go to it.
 
 A session is a sandbox that lives on beside one run. It is started by the first call that needs it,
-its calls run inside it one after the other, and one that has ended stays ended. However its run
-ends, the session's stop command is carried out, everything in it is killed, and its folder is gone
-with the sandbox; where that fails, it is said, and nothing new is started on top of it.
+its calls run inside it one after the other, and one that has ended by itself stays ended. How it is
+ended stands in `session_ends`.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
+import secrets
 import uuid
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from django.db import connection, transaction
+from django.db import connection
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 
-from apps.domain.wire import BadJson, JsonValue, read_json
-from apps.runs.models import Run
 from apps.sandbox.client import OnOutput
-from apps.sandbox.errors import KernelLost, SandboxUnavailable, SessionOver
+from apps.sandbox.errors import SandboxUnavailable, SessionOver
 from apps.sandbox.leases import this_node
-from apps.sandbox.living import Place, ask_living, close_living, open_living
+from apps.sandbox.living import Place
 from apps.sandbox.models import ToolSession
-from apps.sandbox.spec import Reason, SandboxResult, SandboxSpec
+from apps.sandbox.session_ends import CleanupFailed, place_of, sweep
+from apps.sandbox.session_program import (
+    DEFAULT_SECONDS,
+    Asking,
+    Command,
+    Door,
+    SessionPlan,
+    ask_session,
+    close_session,
+    ended,
+    open_session,
+)
+from apps.sandbox.spec import SandboxResult
 from apps.sandboxd.exchange import Terms
-from apps.sandboxd.frames import write_line
-from apps.sandboxd.kernel_wire import Answered, Closed, Opening
 
-STOP_SECONDS: Final = 30
-DEFAULT_SECONDS: Final = 120.0
 IDLE_SECONDS: Final = 30 * 60
 TOTAL_SECONDS: Final = 12 * 3600
-MAX_SWEPT: Final = 20
-# Folders and pipes take their time, which is not the stop command's.
-_GRACE_SECONDS: Final = 5
-_OUTPUT: Final = "output/"
-_HOST: Final = Path(__file__).with_name("harness") / "session_host.py"
-_OPEN = (ToolSession.State.OPEN, ToolSession.State.ENDED, ToolSession.State.FAILED)
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One command: its words, its folder, and its standard input."""
-
-    argv: tuple[str, ...]
-    cwd: str
-    stdin: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionPlan:
-    """What a session is made of.
-
-    `name` tells it from every other of its run. Each of `variables` names the session's private
-    folder, and `places` are made anew for every command. `base` says what the sandbox holds.
-    """
-
-    name: str
-    start: Command
-    stop: Command
-    base: SandboxSpec
-    variables: tuple[str, ...]
-    places: tuple[str, ...]
-
-
-class CleanupFailed(SandboxUnavailable):
-    """A session could not be stopped as it should; this stands in place of the run's result."""
-
-    code = "session_not_cleaned_up"
+TERMS: Final = Terms(idle_ms=IDLE_SECONDS * 1000, total_ms=TOTAL_SECONDS * 1000)
+OWN_TERMS: Final = Terms(idle_ms=10_000, total_ms=15 * 60 * 1000)
+SILENCE_SECONDS: Final = 30
+"""So long may a node leave its calls unanswered before its sessions are taken for lost."""
 
 
 def call_in_session(
@@ -91,32 +63,59 @@ def call_in_session(
     opening a sandbox raises.
     """
     session = _session_of(run_id, plan, path=path)
-    asked: dict[str, JsonValue] = {
-        "kind": "run",
-        **_said(command, deadline_s),
-        "start": _said(plan.start, deadline_s),
-    }
     connection.close()
+    asking = Asking(plan, command, deadline_s, on_output, cancelled, path)
     try:
-        answered = ask_living(
-            **_place(session),
-            generation=session.generation,
-            line=write_line(asked),
-            deadline_s=deadline_s + 1.0,
-            collect=True,
-            on_output=on_output,
-            cancelled=cancelled,
-            path=path,
-        )
-    except KernelLost:
-        raise _over(session, "Its sandbox is gone.") from None
-    try:
-        if answered.kernel_ended:
-            raise _over(session, answered.result.detail)
-        return _judge(session, answered)
+        return ask_session(place_of(session), session.generation, asking)
     except SessionOver as over:
-        over.crossings = answered.result.crossings
-        raise
+        raise _over(session, over) from None
+
+
+def session_of_run(run_id: uuid.UUID) -> Door:
+    """Return the way to the sessions of a run."""
+
+    def ask(asking: Asking) -> SandboxResult:
+        return call_in_session(
+            run_id=run_id,
+            plan=asking.plan,
+            command=asking.command,
+            deadline_s=asking.deadline_s,
+            cancelled=asking.cancelled,
+            path=asking.path,
+        )
+
+    return ask
+
+
+class OwnSession:
+    """The session of one check, started by the first call that needs it.
+
+    Nothing of it is written down. Should its process die, it ends by itself in a moment.
+    """
+
+    def __init__(self) -> None:
+        name = f"check.{secrets.token_hex(16)}"
+        self._place: Place = {"key": name, "owner": name}
+        self._generation = ""
+        self._path: Path | None = None
+
+    def ask(self, asking: Asking) -> SandboxResult:
+        """Run one command inside the session."""
+        if not self._generation:
+            self._path = asking.path
+            self._generation = open_session(self._place, asking.plan, OWN_TERMS, path=asking.path)
+        return ask_session(self._place, self._generation, asking)
+
+    def close(self) -> None:
+        """End it, if it was started; raise CleanupFailed where that did not go as it should."""
+        if not self._generation:
+            return
+        try:
+            unclean = close_session(self._place, path=self._path)
+        except SandboxUnavailable as away:
+            unclean = f"The session could not be ended. {away.message}"
+        if unclean:
+            raise CleanupFailed(unclean)
 
 
 def _session_of(run_id: uuid.UUID, plan: SessionPlan, *, path: Path | None) -> ToolSession:
@@ -128,169 +127,58 @@ def _session_of(run_id: uuid.UUID, plan: SessionPlan, *, path: Path | None) -> T
         known, _ = ToolSession.objects.get_or_create(
             run_id=run_id, name=plan.name, defaults={"node": this_node()}
         )
+    if known.state == ToolSession.State.CLOSED:
+        # It was ended for the run's sake, and the run went on: said once, then it starts afresh.
+        ToolSession.objects.filter(pk=known.pk, state=known.state).delete()
+        raise SessionOver(f"{known.sentence} The next call starts a fresh one.")
     if known.state != ToolSession.State.OPEN:
         raise SessionOver(known.sentence or "The session has ended.")
+    if known.ending_at is not None:
+        raise SandboxUnavailable("The session is being ended. Try again in a moment.")
     if known.node != this_node():
-        raise _over(known, "It lived on another machine.")
+        raise _elsewhere(known)
     if known.generation:
         return known
     connection.close()
-    opened = open_living(_opening(known, plan), path=path)
-    ToolSession.objects.filter(pk=known.pk, generation="").update(generation=opened.generation)
+    generation = open_session(place_of(known), plan, TERMS, path=path)
+    ToolSession.objects.filter(pk=known.pk, generation="").update(generation=generation)
     known.refresh_from_db()
     return known
 
 
-def _opening(session: ToolSession, plan: SessionPlan) -> Opening:
-    given = json.dumps({"variables": plan.variables, "places": plan.places})
-    spec = replace(
-        plan.base,
-        argv=("/runtime/bin/python3", "-I", "-S", "-B", "/kaizen/session_host.py", given),
-        harness=(("session_host.py", _HOST.read_bytes()),),
-        stdin=b"",
-        keep_workspace=False,
-        outputs=(),
-    )
-    stop: dict[str, JsonValue] = {"kind": "stop", **_said(plan.stop, STOP_SECONDS)}
-    terms = Terms(
-        idle_ms=IDLE_SECONDS * 1000,
-        total_ms=TOTAL_SECONDS * 1000,
-        farewell=write_line(stop),
-        farewell_ms=(STOP_SECONDS + _GRACE_SECONDS) * 1000,
-        interrupt=write_line({"kind": "interrupt"}),
-    )
-    return Opening(**_place(session), spec=spec, terms=terms)
+def _elsewhere(session: ToolSession) -> SandboxUnavailable:
+    """Return why a session of another machine cannot be used here: it is not touched by that."""
+    since = Now() - timedelta(seconds=SILENCE_SECONDS)
+    if ToolSession.objects.filter(pk=session.pk, asked_at__lt=since).exists():
+        said = "It lived on another machine, which is not there any more."
+        return _over(session, SessionOver(ended(said)))
+    return SandboxUnavailable("The session lives on another machine. Try again in a moment.")
 
 
-def _place(session: ToolSession) -> Place:
-    name = hashlib.sha256(session.name.encode()).hexdigest()[:32]
-    return {"key": f"session.{session.run_id}.{name}", "owner": f"run.{session.run_id}"}
+def sessions_of_others() -> QuerySet[ToolSession]:
+    """Return the sessions that live on other nodes, or that an earlier look took for such."""
+    rows: QuerySet[ToolSession] = ToolSession.objects.filter(state=ToolSession.State.OPEN)
+    return rows.filter(~Q(node=this_node()) | Q(asked_at__isnull=False))
 
 
-def _said(command: Command, seconds: float) -> dict[str, JsonValue]:
-    return {
-        "argv": list(command.argv),
-        "cwd": command.cwd,
-        "stdin": base64.b64encode(command.stdin).decode(),
-        "deadline_ms": max(1, int(seconds * 1000)),
-    }
+def session_home(*, run_id: uuid.UUID, name: str) -> str:
+    """Name the other node where a session of a run lives, or nothing to stay here.
 
-
-def _over(session: ToolSession, sentence: str) -> SessionOver:
-    """Note that a session has ended, and return what its calls hear from now on."""
-    said = f"The session ended. {sentence}"[:300]
-    ToolSession.objects.filter(pk=session.pk, state=ToolSession.State.OPEN).update(
-        state=ToolSession.State.ENDED, sentence=said
-    )
-    return SessionOver(said)
-
-
-def _judge(session: ToolSession, answered: Answered) -> SandboxResult:
-    """Say of a session's call what is said of any program; the host's word is read strictly."""
-    result = answered.result
-    changes = result.workspace
-    if changes is not None:
-        kept = tuple(one for one in changes.changed if one.name.startswith(_OUTPUT))
-        result = replace(result, workspace=replace(changes, changed=kept, removed=()))
-    if result.reason is not Reason.OK:
-        return result
-    match _read(result.result):
-        case {"state": "done", "exit": int(code)}:
-            reason = Reason.OK if code == 0 else Reason.EXIT
-            return replace(result, reason=reason, exit_code=code)
-        case {"state": "timeout"}:
-            return replace(result, reason=Reason.WALL_TIMEOUT)
-        case {"state": "interrupted"}:
-            return replace(result, reason=Reason.CANCELLED)
-        case {"state": "unspawned", "message": str(message)}:
-            return replace(result, reason=Reason.EXIT, exit_code=127, detail=message[:300])
-        case {"state": "ended" | "failed" as state, "message": str(message)}:
-            if state == "ended":
-                raise _over(session, message[:200])
-            # The same failure answers every later call: it is never started again.
-            raise _over(session, f"It did not start. {message[:200]}")
-    return replace(result, reason=Reason.PROTOCOL_ERROR, detail="The session gave no answer.")
-
-
-def _read(said: bytes) -> dict[str, JsonValue]:
-    try:
-        value = read_json(said, max_bytes=64 * 1024)
-    except BadJson:
-        return {}
-    return value if isinstance(value, dict) and value.get("kind") == "done" else {}
-
-
-def close_sessions(*, run_id: uuid.UUID, path: Path | None = None) -> None:
-    """End every session of a run; raise CleanupFailed where one of them did not end as it should.
-
-    All are tried before anything is said.
+    A node that was asked in vain for a while is taken for lost: then the call stays here, and is
+    told that its session is over.
     """
-    failed = [
-        sentence
-        for session in ToolSession.objects.filter(run_id=run_id, state__in=_OPEN)
-        if (sentence := _close(session, path=path))
-    ]
-    if failed:
-        raise CleanupFailed(failed[0])
+    rows = ToolSession.objects.filter(run_id=run_id, name=name, state=ToolSession.State.OPEN)
+    # Whoever looks here answers for this node, whatever then becomes of the call.
+    rows.filter(node=this_node(), asked_at__isnull=False).update(asked_at=None)
+    elsewhere = rows.exclude(node=this_node())
+    elsewhere.filter(asked_at=None).update(asked_at=Now())
+    waits = elsewhere.filter(asked_at__gte=Now() - timedelta(seconds=SILENCE_SECONDS))
+    return waits.values_list("node", flat=True).first() or ""
 
 
-def sweep(*, path: Path | None = None) -> None:
-    """End the sessions on this node whose run is over; raise CleanupFailed where that fails."""
-    left = ToolSession.objects.filter(
-        run__state=Run.State.FINISHED, state__in=_OPEN, node=this_node()
-    ).order_by("started_at")
-    for session in left[:MAX_SWEPT]:
-        if sentence := _close(session, path=path):
-            raise CleanupFailed(sentence)
-
-
-def left_behind(limit: int) -> Iterable[Any]:
-    """Ids of sessions whose run is over."""
-    return (
-        ToolSession.objects.filter(run__state=Run.State.FINISHED)
-        .exclude(state__in=(ToolSession.State.CLOSED, ToolSession.State.FAILED))
-        .order_by("started_at")
-        .values_list("pk", flat=True)[:limit]
+def _over(session: ToolSession, over: SessionOver) -> SessionOver:
+    """Note that a session has ended: the same words answer every later call."""
+    ToolSession.objects.filter(pk=session.pk, state=ToolSession.State.OPEN).update(
+        state=ToolSession.State.ENDED, sentence=over.message
     )
-
-
-def close_left_behind(*, session_id: Any) -> None:
-    """End one session whose run is over, if there still is one."""
-    session = ToolSession.objects.filter(pk=session_id, run__state=Run.State.FINISHED).first()
-    if session is not None and session.state in _OPEN:
-        _close(session)
-
-
-def _close(session: ToolSession, *, path: Path | None = None) -> str:
-    """End one session and keep how that went; return what went wrong, if anything."""
-    connection.close()
-    try:
-        closed = close_living(**_place(session), path=path)
-    except SandboxUnavailable as away:
-        return f"A session could not be ended. {away.message}"
-    sentence = _unclean(session, closed)
-    state = ToolSession.State.FAILED if sentence else ToolSession.State.CLOSED
-    with transaction.atomic():
-        ToolSession.objects.filter(pk=session.pk).update(
-            state=state, sentence=sentence or session.sentence or "The session has ended."
-        )
-    return sentence
-
-
-def _unclean(session: ToolSession, closed: Closed) -> str:
-    """Say what was not as it should be at the end of a session, if anything."""
-    if not closed.was_there:
-        # Nothing of it lives anywhere: a sandbox takes all that is in it along.
-        return ""
-    match _read(closed.said):
-        case {"state": "done", "exit": 0}:
-            return ""
-        case {"state": "done", "exit": int(code)}:
-            return f"The stop command of a session ended with exit code {code}."
-        case {"state": "timeout"}:
-            return f"The stop command of a session did not end within {STOP_SECONDS} s."
-        case {"state": "unspawned"}:
-            return "The stop command of a session could not be started."
-        case {"state": "left_over"}:
-            return "The folder of a session could not be removed."
-    return "A session ended without its stop command."
+    return over

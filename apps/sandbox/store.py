@@ -1,7 +1,9 @@
 """Where do installed dependencies lie? In one folder for each content address, never changed.
 
-A tree appears whole, by one rename, or not at all. Two that want the same one wait for each other,
-across processes. What no package needs any more is thrown away once it has rested for a while.
+A tree appears whole, by one rename, or not at all, also when the machine dies: all of it is on the
+disk before it has its name. Two that want the same one wait for each other, across processes.
+What no package needs any more is thrown away once it has rested for a while, and never between
+somebody's look at it and their use of it.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,6 +33,9 @@ REST_SECONDS: Final = 3_600
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
 _DRAFT: Final = ".draft-"
+_LOCK: Final = ".lock-"
+_USE: Final = ".use-"
+_SYNCS: Final = 16
 _POLL_SECONDS: Final = 0.05
 
 
@@ -58,31 +64,42 @@ class Store:
         place = self.folder / digest
         if not (place / DEPENDENCIES_FOLDER).is_dir():
             return False
-        # Collected between the look and this: then it is not there.
-        with suppress(FileNotFoundError):
+        # Whoever collects looks and removes while nobody notes a use, and the other way round.
+        with self._lock(f"{_USE}{digest}", fcntl.LOCK_SH):
+            if not (place / DEPENDENCIES_FOLDER).is_dir():
+                return False
             os.utime(place)
             return True
-        return False
 
     @contextmanager
     def alone(self, digest: str, *, until: float) -> Iterator[None]:
         """Hold the one right to make a tree; whoever comes second waits."""
         self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        number = os.open(
-            self.folder / f".lock-{digest}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
-        try:
-            while True:
-                try:
-                    fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() >= until:
-                        raise StillInstalling from None
-                    time.sleep(_POLL_SECONDS)
+        held = ExitStack()
+        while True:
+            try:
+                held.enter_context(self._lock(f"{_LOCK}{digest}", fcntl.LOCK_EX | fcntl.LOCK_NB))
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise StillInstalling from None
+                time.sleep(_POLL_SECONDS)
+        with held:
             yield
-        finally:
-            os.close(number)
+
+    @contextmanager
+    def _lock(self, name: str, kind: int) -> Iterator[None]:
+        """Hold a lock of the store by its name; its file may be removed by whoever holds it."""
+        path = self.folder / name
+        while True:
+            number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(number, kind)
+                if _is_still(path, number):
+                    yield
+                    return
+            finally:
+                os.close(number)
 
     @contextmanager
     def draft(self, digest: str) -> Iterator[Draft]:
@@ -96,39 +113,99 @@ class Store:
             inside.mkdir(mode=0o755)
             inside.chmod(0o755)
             yield Draft(inside)
+            _bring_to_disk(home)
             try:
                 home.rename(self.folder / digest)
             except OSError:
                 # Somebody else was first with the same tree; anything else is a failure.
                 if not (self.folder / digest / DEPENDENCIES_FOLDER).is_dir():
                     raise
+            _sync(self.folder)
         finally:
             shutil.rmtree(home, ignore_errors=True)
 
-    def collect(self, needed: Collection[str], *, now: float | None = None) -> int:
-        """Remove trees that nobody needs and that have rested; return how many."""
+    def collect(
+        self, needed: Callable[[], Collection[str]], *, now: Callable[[], float] = time.time
+    ) -> int:
+        """Remove trees that nobody needs and that have rested; return how many.
+
+        What is needed is asked once for all, and once more for a tree that is about to go: by then
+        somebody may have come to need it.
+        """
         removed = 0
-        moment = time.time() if now is None else now
+        known = needed()
         for place in self._places():
-            named = place.name
-            if named in needed or not (_DIGEST.match(named) or named.startswith(_DRAFT)):
-                continue
-            with suppress(FileNotFoundError):
-                if moment - place.stat().st_mtime < REST_SECONDS:
-                    continue
-                # Renamed first, so that nobody finds half of it.
-                doomed = self.folder / f"{_DRAFT}doomed-{named[-12:]}-{time.monotonic_ns()}"
-                place.rename(doomed)
-                shutil.rmtree(doomed, ignore_errors=True)
-                (self.folder / f".lock-{named}").unlink(missing_ok=True)
-                removed += 1
+            if place.name.startswith(_DRAFT):
+                # Of an installer that died; one that works is younger.
+                if _has_rested(place, now()):
+                    shutil.rmtree(place, ignore_errors=True)
+                    removed += 1
+            elif _DIGEST.match(place.name) and place.name not in known:
+                removed += _has_rested(place, now()) and self._remove(place, needed, now)
         return removed
+
+    def _remove(
+        self, place: Path, needed: Callable[[], Collection[str]], now: Callable[[], float]
+    ) -> bool:
+        """Remove one tree, unless it came to be used or needed; nobody finds half of it."""
+        digest = place.name
+        doomed = self.folder / f"{_DRAFT}doomed-{digest[-12:]}-{time.monotonic_ns()}"
+        try:
+            with self._lock(f"{_USE}{digest}", fcntl.LOCK_EX | fcntl.LOCK_NB):
+                if digest in needed() or not _has_rested(place, now()):
+                    return False
+                place.rename(doomed)
+                (self.folder / f"{_USE}{digest}").unlink(missing_ok=True)
+        except BlockingIOError:
+            # It is being used right now.
+            return False
+        installing = f"{_LOCK}{digest}"
+        with suppress(BlockingIOError), self._lock(installing, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            (self.folder / installing).unlink(missing_ok=True)
+        shutil.rmtree(doomed, ignore_errors=True)
+        return True
 
     def _places(self) -> Iterable[Path]:
         try:
             return [Path(entry.path) for entry in os.scandir(self.folder) if entry.is_dir()]
         except FileNotFoundError:
             return []
+
+
+def _is_still(path: Path, number: int) -> bool:
+    """Tell whether an open file is the one that its name stands for."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(number))
+    except FileNotFoundError:
+        return False
+
+
+def _has_rested(place: Path, now: float) -> bool:
+    try:
+        return now - place.stat().st_mtime >= REST_SECONDS
+    except FileNotFoundError:
+        return False
+
+
+def _bring_to_disk(home: Path) -> None:
+    """Wait until a tree would survive the machine: each file and folder, many at once.
+
+    A disk that is asked for many together writes them together, which costs a fraction.
+    """
+    places = [home]
+    for folder, folders, files in os.walk(home):
+        places += [Path(folder, name) for name in (*folders, *files)]
+    with ThreadPoolExecutor(_SYNCS) as pool:
+        for _ in pool.map(_sync, places):
+            pass
+
+
+def _sync(place: Path) -> None:
+    number = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 class Draft:

@@ -1,9 +1,9 @@
-"""Which bells do workspaces and sessions ring?"""
+"""Which bells do workspaces, kernels and sessions ring?"""
 
 from celery import shared_task
 from django.conf import settings
 
-from apps.sandbox import keeping, leases, sessions
+from apps.sandbox import keeping, kernel_ends, leases, session_ends
 
 
 @shared_task(name="sandbox.release_left_behind")
@@ -20,5 +20,11 @@ def forget_workspaces() -> None:
 
 @shared_task(name="sandbox.close_session")
 def close_session(session_id: str) -> None:
-    """End one session whose run is over."""
-    sessions.close_left_behind(session_id=session_id)
+    """End one session that is to end."""
+    session_ends.close_left_behind(session_id=session_id)
+
+
+@shared_task(name="sandbox.end_kernel")
+def end_kernel(kernel_id: str) -> None:
+    """End one kernel that is to end."""
+    kernel_ends.end_kernel(kernel_id=kernel_id)

@@ -7,12 +7,13 @@ come as text, as they lie on disk, and go back as such.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
 
 from apps.accounts.models import User
+from apps.core.blobs import stored_together
 from apps.domain.hashline import (
     Edited,
     Grammar,
@@ -30,7 +31,7 @@ from apps.domain.hashline.targets import settle_path
 from apps.domain.hashline.views import MAX_VIEW_LINES
 from apps.rooms.models import Room
 from apps.sandbox.errors import FileRefused, MemoryMovedOn, WorkspaceNotFound
-from apps.sandbox.memory import load_memory, lock_memory, save_memory
+from apps.sandbox.memory import load_memory, lock_memory, new_bodies, save_memory
 from apps.sandbox.models import Workspace
 from apps.sandbox.syntax.ask import confined_grammar
 
@@ -104,14 +105,22 @@ def edit_files(
         try:
             with transaction.atomic():
                 lock_memory(workspace)
-                save_memory(workspace, before, result.memory, used=[*before.histories])
-                if isinstance(result, Edited) and (result.writes or result.removals):
-                    write(result)
+                with stored_together(_bodies(before, result)):
+                    save_memory(workspace, before, result.memory, used=[*before.histories])
+                    if isinstance(result, Edited) and (result.writes or result.removals):
+                        write(result)
             return result
         except MemoryMovedOn:
             if attempt == ATTEMPTS - 1:
                 raise
     raise AssertionError("Every attempt returns or raises.")
+
+
+def _bodies(before: Memory, result: Edited | Refused) -> Iterator[bytes]:
+    """Yield all that a patch stores: what is remembered of the files, and the files."""
+    yield from new_bodies(before, result.memory)
+    if isinstance(result, Edited):
+        yield from (content.encode() for content in result.writes.values())
 
 
 def _worked_out(

@@ -71,11 +71,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of a request; all bytes in it are untrusted. `said` is the program's own word."""
+    """What came of a request; all bytes in it are untrusted. `said` is the program's own word.
+
+    `unheard` says that no answer came, so that nobody knows what became of it.
+    """
 
     result: SandboxResult
     kernel_ended: bool = False
     calls: int = 0
+    unheard: bool = False
 
     @property
     def said(self) -> bytes:

@@ -29,7 +29,7 @@ from apps.sandboxd.exchange import (
 )
 from apps.sandboxd.frames import MAX_LINE, Asks, Done, Frame, Lines, Ready, write_answer
 from apps.sandboxd.jobs import Reason, SandboxResult, Stats
-from apps.sandboxd.launch import LiveSandbox, NotDead, is_ready
+from apps.sandboxd.launch import LaunchFailed, LiveSandbox, NotDead, is_ready
 from apps.sandboxd.limits import MIB, Limits
 from apps.sandboxd.livefiles import LiveFiles
 from apps.sandboxd.supervise import Kept
@@ -46,7 +46,7 @@ _INTERRUPT_SECONDS: Final = 2.0
 _LAST_MOMENT: Final = 0.5
 
 
-class Kernel(threading.Thread):
+class Kernel:
     """One living sandbox under its owner's key."""
 
     def __init__(
@@ -60,7 +60,10 @@ class Kernel(threading.Thread):
         terms: Terms,
         on_end: Callable[[Kernel], None],
     ) -> None:
-        super().__init__(name=f"kernel-{generation[:8]}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._live_and_die, name=f"kernel-{generation[:8]}", daemon=True
+        )
+        self._dead = threading.Event()
         self.key, self.owner, self.generation = key, owner, generation
         self.limits, self.terms = limits, terms
         self.state = State.STARTING
@@ -97,6 +100,20 @@ class Kernel(threading.Thread):
 
     # --- what other threads may do -------------------------------------------------------------
 
+    def start(self) -> None:
+        """Begin to live, or raise LaunchFailed with nothing of it left."""
+        try:
+            self._thread.start()
+        except RuntimeError as problem:
+            # It was found by others already: they are answered as by any that has died.
+            self._finish(Reason.DRIVER_FAILED, "The supervisor had no thread for it.")
+            self._die()
+            raise LaunchFailed("The sandbox supervisor has no thread for another one.") from problem
+
+    def join(self, seconds: float | None = None) -> None:
+        """Wait until everything of it is dead."""
+        self._dead.wait(seconds)
+
     def submit(self, exchange: Exchange) -> None:
         """Hand in a request; whoever does holds `turn` and waits for `finished`."""
         with self._mailbox:
@@ -117,7 +134,7 @@ class Kernel(threading.Thread):
 
     # --- the kernel's own thread ---------------------------------------------------------------
 
-    def run(self) -> None:
+    def _live_and_die(self) -> None:
         """Live from the gate to the grave."""
         try:
             self._live.open_gate()
@@ -466,4 +483,5 @@ class Kernel(threading.Thread):
         for exchange in [*([self._let_down] if self._let_down else []), *waiting]:
             exchange.finished.set()
         self.ready.set()
+        self._dead.set()
         _log.info("Kernel %s ended: %s. %s", self.generation[:8], reason, self.detail)

@@ -17,7 +17,7 @@ from apps.sandboxd.collect import collect, open_beneath
 from apps.sandboxd.jobs import MAX_OUTPUT_BYTES, Output
 from apps.sandboxd.limits import MIB, Limits
 from apps.sandboxd.workfiles import BadWorkFiles, Known, WorkChanges, WorkFile, known_of
-from apps.sandboxd.workspace import files_of, take_back
+from apps.sandboxd.workspace import compared, files_of, take_back
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -86,10 +86,13 @@ class LiveFiles:
         with self._lock:
             if self._folder < 0:
                 return WorkChanges(over="ended")
-            changes = take_back(self._folder, self._known)
-            if not changes.over:
-                after = {**self._known, **known_of(changes.changed)}
-                self._known = {k: v for k, v in after.items() if k not in set(changes.removed)}
+            changes, seen = compared(self._folder, self._known)
+            # Where something else lies in a file's place, such as a link, or nobody could look,
+            # the file is put there again before the next request.
+            before = {k: v if k in seen else _UNSURE for k, v in self._known.items()}
+            after = {**before, **known_of(changes.changed)}
+            gone = set(changes.removed)
+            self._known = {name: one for name, one in after.items() if name not in gone}
             return changes
 
     def all(self) -> WorkChanges:

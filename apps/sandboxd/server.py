@@ -205,6 +205,8 @@ class Server:
             )
         except KeeperRefuses as refusal:
             _refuse(connection, refusal.code, str(refusal))
+        except BadWorkFiles as problem:
+            _refuse(connection, "bad_job", str(problem))
         except (LaunchFailed, NoDriver, NoFreeUid) as problem:
             self._report = None
             _log.warning("A kernel did not start: %s", problem)

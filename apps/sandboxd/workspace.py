@@ -119,11 +119,16 @@ def take_back(folder: int, known: Mapping[str, Known]) -> WorkChanges:
 
     Every process that could still write here has to be dead, or stopped.
     """
+    return compared(folder, known)[0]
+
+
+def compared(folder: int, known: Mapping[str, Known]) -> tuple[WorkChanges, frozenset[str]]:
+    """Do the same, and name the files of `known` that were read and are in their place."""
     walk = _Walk(folder, known)
     try:
         walk.enter("", folder)
     except _Over as too_much:
-        return WorkChanges(over=str(too_much))
+        return WorkChanges(over=str(too_much)), frozenset()
     walk.settle_clashes()
     gone = [
         name
@@ -132,12 +137,13 @@ def take_back(folder: int, known: Mapping[str, Known]) -> WorkChanges:
         and name not in walk.kept
         and not any(name.startswith(f"{place}/") for place in walk.closed)
     ]
-    return WorkChanges(
+    changes = WorkChanges(
         changed=tuple(walk.changed[name] for name in sorted(walk.changed)),
         removed=tuple(sorted(gone)),
         left_out=tuple(sorted(walk.left_out)[:MAX_LEFT_OUT]),
         left_out_total=len(walk.left_out),
     )
+    return changes, frozenset(walk.found & known.keys())
 
 
 class _Over(Exception):

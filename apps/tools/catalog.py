@@ -109,7 +109,13 @@ def pinned(tool: Tool, policy: DeploymentPolicy) -> Tool:
 
 def replace_tool(facts: Facts, tool: Tool) -> Facts:
     """Return facts of the same place and people, about one tool that the agent holds."""
-    return replace(facts, tool_enabled=tool.enabled, granted_tools=frozenset({tool.spec.name}))
+    hindrance = tool.hindrance
+    return replace(
+        facts,
+        tool_enabled=not hindrance,
+        tool_hindrance=hindrance,
+        granted_tools=frozenset({tool.spec.name}),
+    )
 
 
 def _held_above(run: Run, tools: list[Tool]) -> list[Tool]:

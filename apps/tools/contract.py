@@ -16,7 +16,7 @@ from apps.domain.tooling.features import Feature
 from apps.runs.claims import RunHold
 from apps.runs.models import Run
 from apps.tools.credentials import Credential
-from apps.tools.features import feature_is_on, sandbox_is_there
+from apps.tools.features import feature_is_on, lacking, sandbox_is_there
 
 
 def say_nothing(stream: str, output: bytes) -> None:
@@ -79,17 +79,23 @@ class Tool:
     pins: Pins = field(default_factory=Pins)
     """The arguments that the deployment sets itself."""
 
-    allowed: bool = True
-    """Whether the deployment's own rules let such a tool be called at all."""
+    unfit: str = ""
+    """Why such a tool cannot be called here at all, in one sentence, if it cannot."""
+    runtimes: frozenset[str] = frozenset()
+    """The runtimes of the sandbox that it stands on, beside the bare one."""
     home: Callable[[dict[str, Any], Run], str] | None = None
     """Names the other node on which a call has to be carried out, or nothing to stay here."""
 
     @property
-    def enabled(self) -> bool:
-        """Whether the deployment lets it be called, and what the tool runs in is there."""
-        if not self.allowed or (self.feature is not None and not feature_is_on(self.feature)):
-            return False
-        return not self.needs_sandbox or sandbox_is_there()
+    def hindrance(self) -> str:
+        """Why it cannot be called in this deployment now, in one sentence; empty where it can."""
+        if self.feature is not None and not feature_is_on(self.feature):
+            return "The tool is switched off."
+        if self.unfit:
+            return self.unfit
+        if self.needs_sandbox and not sandbox_is_there():
+            return "Code cannot run confined here, so the tool is off."
+        return lacking(self.runtimes)
 
     @property
     def digest(self) -> str:

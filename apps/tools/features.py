@@ -16,6 +16,12 @@ def feature_is_on(feature: Feature) -> bool:
     return feature.value not in settings.KAIZEN_FEATURES_OFF
 
 
+def lacking(runtimes: frozenset[str]) -> str:
+    """Say which of these runtimes the sandbox lacks; one that is away is said elsewhere."""
+    report = available(patience=PATIENCE) if runtimes else None
+    return report.lacks(runtimes) if report is not None and report.ok else ""
+
+
 def sandbox_is_there() -> bool:
     """Say whether code can run confined; the answer is remembered for a moment."""
     return available(patience=PATIENCE).ok

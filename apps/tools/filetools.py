@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from apps.domain.commandio.pins import CannotPin
 from apps.domain.commandio.plain import clean_output
+from apps.domain.commandio.preparation import check_targets, refusal_of
 from apps.domain.entries import FileEntry, FileTool, Program
 from apps.domain.filescope.files import Files, TreeFiles
 from apps.domain.filescope.paths import NotThere, ScopeError
@@ -18,7 +19,7 @@ from apps.domain.filescope.scope import Scope
 from apps.domain.filescope.tools import call_file_tool
 from apps.domain.manifests import Manifest
 from apps.domain.wire import JsonValue
-from apps.sandbox.commands import Bench, check_targets, run_program, value_of
+from apps.sandbox.commands import Bench, run_program, value_of
 from apps.sandbox.errors import SandboxUnavailable
 from apps.sandbox.runner import CUT_SHORT, ReplyKind, ToolReply
 from apps.sandbox.spec import Reason
@@ -62,7 +63,7 @@ def _help(entry: FileEntry, bench: Bench) -> ToolReply:
         check_targets(bench.scope, bench.tree)
         result = run_program(Program(command), words or ["--help"], b"", bench)
     except CannotPin as refusal:
-        return ToolReply(ReplyKind.UNPREPARED, message=f"PREPARATION_FAILED: {refusal}")
+        return ToolReply(ReplyKind.UNPREPARED, message=refusal_of(refusal))
     except SandboxUnavailable as away:
         return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
     reply = ToolReply(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ from django.conf import settings
 from django.db import connection
 
 from apps.core.correlation import current_correlation_id
-from apps.domain.commandio.results import without_pixels
-from apps.domain.egress import Crossing
+from apps.domain.commandio.pins import CannotPin
+from apps.domain.commandio.preparation import pins_of_package, refusal_of
+from apps.domain.commandio.results import pixels_apart
 from apps.domain.entries import (
     CommandEntry,
     FileEntry,
@@ -30,8 +31,10 @@ from apps.domain.handing import BadPause, asked_pause
 from apps.domain.lockfiles import BadLock, dependencies_of
 from apps.domain.manifests import BadManifest, Manifest, parse_manifest
 from apps.domain.manifests import PackageTool as Declared
+from apps.domain.runtimes import Runtime
 from apps.domain.tooling import (
     BadSpecification,
+    Effect,
     Paused,
     Reason,
     Specification,
@@ -41,9 +44,10 @@ from apps.domain.tooling import (
 from apps.domain.tooling.features import Feature
 from apps.grants.selectors import granted_package_tools
 from apps.packages.errors import TreeMismatch
-from apps.packages.models import PackageTool, PackageVersion
+from apps.packages.models import PackageFile, PackageTool, PackageVersion
 from apps.packages.selectors import load_tree
-from apps.sandbox.boundtools import Binding, call_bound_tool
+from apps.runs.models import Run
+from apps.sandbox.boundtools import Binding, call_bound_tool, session_name
 from apps.sandbox.client import Limits
 from apps.sandbox.commands import Bench, call_command_tool
 from apps.sandbox.dependencies import install
@@ -51,12 +55,12 @@ from apps.sandbox.errors import DependenciesMissing
 from apps.sandbox.node import call_node_tool
 from apps.sandbox.pi import call_pi_tool
 from apps.sandbox.runner import ReplyKind, ToolReply, call_python_tool
+from apps.sandbox.session_program import Door
+from apps.sandbox.sessions import session_home, session_of_run
 from apps.tools.contract import CallContext, Handler, Tool
 from apps.tools.declared import call_request, hand_link_on, network_allowed
 from apps.tools.filetools import call_declared_file_tool
-
-MAX_TOLD = 40
-"""Destinations that the audit trail tells of one call."""
+from apps.tools.provenance import provenance_of
 
 log = structlog.get_logger(__name__)
 
@@ -78,6 +82,9 @@ _REASONS = {
     ReplyKind.UNAVAILABLE: Reason.DEPENDENCY_UNAVAILABLE,
     ReplyKind.DRIVER_FAILED: Reason.DEPENDENCY_UNAVAILABLE,
 }
+
+# What a program printed when it failed, and what a tool says of itself.
+_ITS_OWN_WORDS = frozenset({ReplyKind.STATED, ReplyKind.CRASHED})
 
 
 def packaged_tools(agent_id: uuid.UUID) -> dict[str, Tool]:
@@ -108,9 +115,39 @@ def as_tool(row: PackageTool) -> Tool | None:
         spec=spec,
         handler=_handler(row, admitted),
         feature=Feature.PACKAGES,
-        allowed=network_allowed(declared.network)
-        and (declared.courier is None or network_allowed(declared.courier.network)),
+        unfit=_unfit(admitted, declared),
+        runtimes=frozenset(declared.runtimes),
+        home=_home(row, admitted),
     )
+
+
+def _home(row: PackageTool, admitted: _Admitted) -> Callable[[dict[str, Any], Run], str] | None:
+    """Return what names the other node where the session of a tool lives, if it has a session."""
+    entry = _declared(admitted, row.name).entry
+    if not isinstance(entry, CommandEntry) or not entry.session:
+        return None
+    manifest = _manifest(admitted)
+    session = manifest.session(entry.session)
+    if session is None:
+        return None
+    name = session_name(session, manifest.ref)
+    return lambda arguments, run: session_home(run_id=run.pk, name=name)
+
+
+def _unfit(admitted: _Admitted, declared: Declared) -> str:
+    """Say why this deployment never carries out such a tool, or nothing."""
+    courier = declared.courier
+    if not network_allowed(declared.network) or not (
+        courier is None or network_allowed(courier.network)
+    ):
+        return "This deployment lets packages have no such network, so the tool is off."
+    if not isinstance(declared.entry, CommandEntry | FileEntry):
+        return ""
+    try:
+        _prepare(admitted)
+    except CannotPin as problem:
+        return refusal_of(problem)
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +176,18 @@ def _manifest(admitted: _Admitted) -> Manifest:
     return parse_manifest(admitted.version.manifest)
 
 
+@functools.lru_cache(maxsize=4096)
+def _prepare(admitted: _Admitted) -> None:
+    """Find every path that a version's programs stand on, or raise CannotPin.
+
+    Only that they are there is found, from their names: bytes are pinned when a program starts.
+    Versions never change, so one that was found whole is not looked at again.
+    """
+    files = PackageFile.objects.filter(version_id=admitted.version_id)
+    names = dict.fromkeys(files.values_list("path", flat=True), b"")
+    pins_of_package(_manifest(admitted), names)
+
+
 def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
     def call(arguments: dict[str, Any], context: CallContext) -> ToolOk | ToolFailure | Paused:
         tool = _declared(admitted, row.name)
@@ -157,7 +206,7 @@ def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
             arguments,
             deadline_s=context.deadline.remaining,
             cancelled=context.cancelled,
-            run_id=context.run_id,
+            sessions=session_of_run(context.run_id),
         )
         if tool.courier is not None and reply.kind is ReplyKind.VALUE:
             try:
@@ -166,7 +215,7 @@ def _handler(row: PackageTool, admitted: _Admitted) -> Handler:
                 return ToolFailure(Reason.CONTRACT_ERROR, f"The tool asked to wait. {wrong}")
             if asked is not None:
                 return hand_link_on(tool, asked, context)
-        return _result(reply, tool)
+        return _result(reply, tool, _specification(admitted, row.name))
 
     return call
 
@@ -181,12 +230,12 @@ def call_packaged(
     cancelled: Callable[[], bool] | None = None,
     path: Path | None = None,
     files: Files | None = None,
-    run_id: uuid.UUID | None = None,
+    sessions: Door | None = None,
 ) -> ToolReply:
     """Carry out one call of a declared tool on its package's files, by the kind of its entry.
 
     `path` is the socket of another supervisor than the deployment's; `files` are looked at by file
-    tools instead of the tree. A session lives as long as the run that is named.
+    tools instead of the tree; `sessions` is the way to the session that a tool is bound to.
     """
     # The runner has a deadline of its own, whatever the caller still has.
     deadline_s = min(deadline_s, settings.PKG_RUNNER_TIMEOUT_SECONDS)
@@ -196,30 +245,33 @@ def call_packaged(
                 tree=tuple(tree.items()),
                 entry=tool.entry.label,
                 arguments=arguments,
-                limits=limits_of(tool.limits),
+                limits=_limits(tool),
                 deadline_s=deadline_s,
                 correlation=current_correlation_id(),
                 cancelled=cancelled,
                 path=path,
                 network=tool.network,
+                runtimes=tool.runtimes,
             )
         case CommandEntry() | FileEntry() as entry:
             scope = manifest.artifact(tool.artifact)
             if scope is None:
                 raise LookupError(f"{manifest.ref} has no artifact {tool.artifact}.")
             bench = Bench(
-                tree, scope, limits_of(tool.limits), deadline_s, cancelled, path,
-                published=tool.published, network=tool.network,
+                tree, scope, _limits(tool), deadline_s, cancelled, path,
+                published=tool.published, network=tool.network, runtimes=tool.runtimes,
             )  # fmt: skip
             if isinstance(entry, FileEntry):
                 return call_declared_file_tool(entry, arguments, manifest, bench, files)
             if not entry.session:
                 return call_command_tool(entry, arguments, bench)
             session = manifest.session(entry.session)
-            if session is None or run_id is None:
-                said = "A tool of a session is called within a run, so nothing was started."
+            if session is None or sessions is None:
+                said = "A tool of a session is not called from here, so nothing was started."
                 return ToolReply(ReplyKind.BAD_REQUEST, message=said)
-            return call_bound_tool(entry, arguments, bench, Binding(session, run_id, manifest.ref))
+            return call_bound_tool(
+                entry, arguments, bench, Binding(session, sessions, manifest.ref)
+            )
         case NodeEntry() | PiEntry():
             return _call_node(tool, tree, arguments, deadline_s, cancelled, path)
         case HttpEntry():
@@ -267,9 +319,10 @@ def _call_node(
     )  # fmt: skip
 
 
-def _not_here(kind: str) -> ToolReply:
-    said = f"This deployment does not carry out {kind} yet, so nothing was run."
-    return ToolReply(ReplyKind.UNAVAILABLE, message=said)
+def _limits(tool: Declared) -> Limits:
+    """Return what a function of Python or a program is held to, in the runtime it asked for."""
+    wants_node = tool.runtime is Runtime.NODE
+    return node_limits_of(tool.limits) if wants_node else limits_of(tool.limits)
 
 
 def limits_of(asked: dict[str, int] | None) -> Limits:
@@ -286,58 +339,26 @@ def node_limits_of(asked: dict[str, int] | None) -> Limits:
     return Limits.for_node(memory_mb=asked["memMB"], cpu_ms=asked["cpuMs"])
 
 
-def _result(reply: ToolReply, tool: Declared) -> ToolOk | ToolFailure:
-    provenance = _provenance(reply)
+def _result(reply: ToolReply, tool: Declared, spec: Specification) -> ToolOk | ToolFailure:
+    provenance = provenance_of(reply)
     if reply.kind is ReplyKind.VALUE:
         # Only a result that was read block by block has images that are known to be some.
         blocks = isinstance(tool.entry, CommandEntry | FileEntry | PiEntry)
-        value = without_pixels(reply.value) if blocks else reply.value
-        return ToolOk(value, provenance=provenance)
+        value, images = pixels_apart(reply.value) if blocks else (reply.value, ())
+        return ToolOk(value, provenance=provenance, images=images)
     said = f"{reply.error_type}: {reply.message}" if reply.error_type else reply.message
+    reason = _REASONS[reply.kind]
+    if reply.kind is ReplyKind.DRIVER_FAILED and spec.effect is not Effect.READ:
+        # It had begun, and nobody heard how it ended.
+        reason, said = Reason.OUTCOME_UNKNOWN, f"{said} {_MAYBE}"
     return ToolFailure(
-        _REASONS[reply.kind], said, exit_status=reply.exit_code, provenance=provenance
+        reason,
+        said,
+        retryable=reply.kind is ReplyKind.UNAVAILABLE,
+        exit_status=reply.exit_code,
+        provenance=provenance,
+        stated=reply.kind in _ITS_OWN_WORDS,
     )
 
 
-def _provenance(reply: ToolReply) -> dict[str, Any]:
-    """Return what is kept of how a call was run: what it stood on, and what it was not given."""
-    kept: dict[str, Any] = {}
-    if reply.pins:
-        kept["executionPaths"] = {name: dict(pins) for name, pins in reply.pins.items()}
-    if reply.clamped:
-        kept["clamped"] = [
-            {"limit": one.name, "asked": one.asked, "given": one.given} for one in reply.clamped
-        ]
-    if reply.crossings:
-        kept["network"] = _crossed(reply.crossings)
-    return kept
-
-
-def _crossed(crossings: Sequence[Crossing]) -> dict[str, Any]:
-    """Return what a call tried to reach: each destination with its verdict, counts and bytes.
-
-    Of very many, what was reached is told before what was refused, and first what got the most.
-    """
-    told: dict[tuple[str, int, str], list[Crossing]] = {}
-    for one in crossings:
-        told.setdefault((one.host, one.port, one.verdict), []).append(one)
-    first = sorted(
-        told.items(),
-        key=lambda item: (any(one.address for one in item[1]), sum(one.sent for one in item[1])),
-        reverse=True,
-    )
-    return {
-        "tried": [
-            {
-                "host": host,
-                "port": port,
-                "verdict": verdict,
-                "addresses": sorted({one.address for one in all_of if one.address})[:4],
-                "times": len(all_of),
-                "received": sum(one.received for one in all_of),
-                "sent": sum(one.sent for one in all_of),
-            }
-            for (host, port, verdict), all_of in first[:MAX_TOLD]
-        ],
-        "more": max(0, len(told) - MAX_TOLD),
-    }
+_MAYBE = "Whether it changed anything is unknown; look before trying again."

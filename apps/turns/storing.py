@@ -20,6 +20,7 @@ from apps.runs.services import (
     finish_run,
     member_card,
 )
+from apps.sandbox.session_ends import CleanupFailed, close_sessions, has_sessions
 from apps.turns.answer import Answer
 from apps.turns.grip import Grip
 from apps.turns.plan import Plan, wrote_before
@@ -34,11 +35,16 @@ MAX_HELD = 2
 def store(grip: Grip, plan: Plan, answer: Answer, *, broken: bool = False) -> bool:
     """Store an answer; where it proposes nothing, it is the last word. True says to go on."""
     others = _hold_back(plan, answer)
+    unclean = _clean_up(grip, plan, answer)
     with grip.locked() as run:
         if grip.is_over(run):
             return False
         if grip.pulse.stop_requested:
             return True
+        if unclean:
+            # Nobody hears that it went well: this is what came of the run.
+            grip.finish(run, Run.Outcome.FAILED, unclean)
+            return False
         if plan.bound and not answer.proposals:
             return _asks_again(grip, run, plan, others)
         if others:
@@ -68,6 +74,20 @@ def store(grip: Grip, plan: Plan, answer: Answer, *, broken: bool = False) -> bo
     for call in answer.settled_at_once():
         answer.close_preview(call)
     return goes_on
+
+
+def _clean_up(grip: Grip, plan: Plan, answer: Answer) -> str:
+    """End the run's sessions before its last word is committed; return what did not go well.
+
+    No lock is held meanwhile. Whoever dies in between leaves rows that the sweep finds.
+    """
+    if answer.proposals or plan.bound or not has_sessions(grip.run_id):
+        return ""
+    try:
+        close_sessions(run_id=grip.run_id, why="The agent had given its answer.")
+    except CleanupFailed as failed:
+        return failed.message
+    return ""
 
 
 def say(run: Run, text: str, **words: Any) -> None:

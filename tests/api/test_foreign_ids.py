@@ -13,6 +13,7 @@ from apps.artifacts.models import Artifact
 from apps.audit.models import AuditRow
 from apps.rooms.models import Room
 from apps.runs.models import Call, Run
+from tests.factories.automations import make_automation
 from tests.factories.clients import problem, without_correlation
 from tests.factories.questions import make_question
 
@@ -50,7 +51,16 @@ OTHER_PATHS: list[tuple[str, str, Any]] = [
     ("get", "artifacts/{artifact}", None),
     ("get", "artifacts/{artifact}/versions", None),
     ("get", "artifacts/{artifact}/versions/1", None),
+    ("get", "automations/{automation}", None),
+    ("patch", "automations/{automation}", {"name": "Mine"}),
+    ("delete", "automations/{automation}", None),
+    ("post", "automations/{automation}/revoke", {}),
+    ("post", "automations/{automation}/token", {}),
     ("get", "artifacts/{artifact}/versions/1/content", None),
+    ("post", "artifacts/{artifact}/versions", {"expected_version": 1, "body": "Mine"}),
+    ("get", "artifacts/{artifact}/shares", None),
+    ("post", "artifacts/{artifact}/shares", {"username": "someone"}),
+    ("delete", "artifacts/{artifact}/shares/someone", None),
     ("get", "agents/{agent}", None),
     ("patch", "agents/{agent}", {"name": "Mine"}),
     ("delete", "agents/{agent}", None),
@@ -81,6 +91,7 @@ def test_a_foreign_id_and_a_missing_one_are_answered_alike(
         "artifact": artifact.pk,
         "agent": agent.slug,
         "approval": make_question(run).pk,
+        "automation": make_automation(run.member, agent, room).automation.pk,
     }
     nothing = {name: "no-such-agent" if name == "agent" else uuid.uuid4() for name in ids}
     rows = AuditRow.objects.count()
@@ -94,7 +105,9 @@ def test_a_foreign_id_and_a_missing_one_are_answered_alike(
     assert (refused.count(), AuditRow.objects.count()) == (2, rows + 2)
 
 
-@pytest.mark.parametrize("path", ["rooms", "runs", "artifacts", "agents", "approvals"])
+@pytest.mark.parametrize(
+    "path", ["rooms", "runs", "artifacts", "agents", "approvals", "automations"]
+)
 def test_lists_hold_nothing_of_others(
     as_stranger: APIClient, run: Run, artifact: Artifact, path: str
 ) -> None:

@@ -20,6 +20,7 @@ from apps.artifacts.models import Artifact
 from apps.boundary.external import open_external_run
 from apps.rooms.models import Room
 from apps.runs.models import Call, Run
+from tests.factories.automations import make_automation
 from tests.factories.clients import client_of
 from tests.factories.questions import make_question
 
@@ -53,6 +54,7 @@ def ids(room: Room, run: Run, call: Call, artifact: Artifact, agent: Agent, toma
         "call_id": call.pk,
         "artifact_id": artifact.pk,
         "approval_id": make_question(run).pk,
+        "automation_id": make_automation(run.member, agent, room).automation.pk,
         "number": 1,
         "slug": agent.slug,
         "username": tomas.username,

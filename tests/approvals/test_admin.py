@@ -16,6 +16,7 @@ from apps.accounts.models import User
 from apps.approvals.models import ApprovalRequest, ApprovalRule, UnattendedAllowance
 from apps.audit.models import AuditRow
 from apps.runs.models import Call, Run
+from tests.factories.automations import OWN_TABLES, make_automation
 from tests.factories.rooms import make_agent, make_member, make_room, make_run
 
 pytestmark = pytest.mark.django_db
@@ -137,10 +138,23 @@ def test_a_rule_is_an_administrators_and_is_written_down(client: Client, keeper:
 
 def test_an_allow_list_of_a_trigger_is_an_administrators_too(client: Client, keeper: User) -> None:
     add = reverse("admin:approvals_unattendedallowance_add")
-    words = {"trigger": "schedule", "name": "weekly", "tool": "send_report"}
-    assert client.post(add, {**words, "trigger": "event"}).status_code == 200
+    member = make_member("mara")
+    agent = make_agent(member, ceiling=OWN_TABLES)
+    weekly = make_automation(member, agent, make_room(member, agent)).automation
+    words = {"trigger": "schedule", "automation": str(weekly.pk), "name": "", "tool": "send_report"}
+    for wrong in (
+        {"trigger": "event"},
+        {"trigger": "webhook"},
+        {"automation": ""},
+        {"name": "weekly"},
+        {"trigger": "mail"},
+    ):
+        assert client.post(add, {**words, **wrong}).status_code == 200, wrong
     assert client.post(add, words).status_code == 302
     allowance = UnattendedAllowance.objects.get()
+    shown = client.get(reverse("admin:approvals_unattendedallowance_changelist")).content.decode()
+    assert "weekly" in shown
+    assert "mara" in shown
     drop = reverse("admin:approvals_unattendedallowance_delete", args=[allowance.pk])
     assert client.post(drop, {"post": "yes"}).status_code == 302
     actions = set(AuditRow.objects.values_list("action", flat=True))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.approvals import wishes
@@ -18,6 +20,7 @@ from apps.approvals.models import (
     Waiver,
 )
 from apps.audit.models import AuditRow
+from apps.automations.models import Automation
 from apps.boundary import pipeline
 from apps.boundary.crossing import Settled
 from apps.boundary.services import decide_approval
@@ -200,10 +203,24 @@ def test_rules_that_tighten_after_a_yes_stop_the_call(
     assert (asked.outcome, asked.reason, letters.sent) == ("denied", "approval_denied", [])
 
 
-def start_by(run: Run, trigger: str, name: str = "") -> None:
-    Run.objects.filter(pk=run.pk).update(trigger=trigger)
-    if name:
-        wishes.name_trigger(run=run, name=name)
+def start_by(run: Run, trigger: str, name: str = "any") -> Automation:
+    """Let a run have been started by something that a member granted, of whatever kind."""
+    grant, _ = Automation.objects.get_or_create(
+        member=run.member,
+        agent=run.agent,
+        room=run.room,
+        trigger=trigger,
+        name=f"{trigger} {name}",
+        schedule="0 6 * * *" if trigger == "schedule" else "",
+        defaults={"words": "Work.", "expires_at": timezone.now() + timedelta(days=1)},
+    )
+    Run.objects.filter(pk=run.pk).update(
+        trigger=trigger,
+        automation_id=grant.pk,
+        automation_revision=grant.revision,
+        authority_until=grant.expires_at,
+    )
+    return grant
 
 
 def test_an_unattended_run_asks_for_every_call_whatever_its_member_allowed(
@@ -225,7 +242,8 @@ def test_an_unattended_run_asks_for_every_call_whatever_its_member_allowed(
 def test_a_named_trigger_may_use_a_tool_in_its_own_runs_only(
     run: Run, member: User, letters: Letters
 ) -> None:
-    UnattendedAllowance.objects.create(trigger="schedule", name="weekly", tool="send_report")
+    weekly = start_by(run, "schedule", "weekly")
+    UnattendedAllowance.objects.create(trigger="schedule", automation=weekly, tool="send_report")
     start_by(run, "schedule", "daily")
     assert call(run, "send_report").state == "waiting"
     start_by(run, "webhook", "weekly")

@@ -21,6 +21,8 @@ EDGES = (
     "apps.artifacts.native",
     "apps.artifacts.services",
     "apps.artifacts.sharing",
+    "apps.automations.services",
+    "apps.automations.starting",
     "apps.boundary.children",
     "apps.boundary.edits",
     "apps.boundary.external",
@@ -40,6 +42,7 @@ EDGES = (
     "apps.proposals.services.testing",
     "apps.quotas.services",
     "apps.rooms.services",
+    "apps.runs.children",
     "apps.runs.services",
     "apps.web.services",
 )

@@ -43,9 +43,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     answered: list[Any] = []
     real = door.answer_plainly
 
-    def noting(authorization: str, proposal: Any) -> Any:
+    def noting(authorization: str, proposal: Any, **proof: str) -> Any:
         answered.append(proposal)
-        return real(authorization, proposal)
+        return real(authorization, proposal, **proof)
 
     monkeypatch.setattr(door, "answer_plainly", noting)
     return answered

@@ -147,6 +147,11 @@ def test_the_guard_decides_what_stands_before_an_effect(
         ({"descriptor_digest_now": "sha256:b"}, "descriptor_is_current", Reason.OUTSIDE_CATALOG),
         ({"tool_enabled": False}, "tool_is_enabled", Reason.TOOL_DISABLED),
         (
+            {"tool_enabled": False, "tool_hindrance": "It cannot."},
+            "tool_is_enabled",
+            Reason.TOOL_DISABLED,
+        ),
+        (
             {"policy_tree": PolicyTree({(): NodeState.DISABLED})},
             "policy_tree_allows",
             Reason.PERMISSION_DENIED,
@@ -185,7 +190,9 @@ def test_each_rule_refuses_in_its_own_name(
     assert (verdict.rule, verdict.reason) == (rule, reason)
 
 
-MAY_BE_ABSENT = {"approval", "seconded", "repeat_of", "roster_is_actor_only", "same_failure"}
+MAY_BE_ABSENT = {
+    "approval", "seconded", "repeat_of", "roster_is_actor_only", "same_failure", "tool_hindrance",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [f.name for f in fields(Facts) if f.name not in MAY_BE_ABSENT])

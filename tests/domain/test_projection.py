@@ -178,3 +178,22 @@ def test_what_no_column_holds_is_marked_wherever_a_tool_put_it(odd: str) -> None
         text = repr(project(result, reader()))
         assert repr(odd)[1:-1] not in text
         assert "\ufffd" in text
+
+
+@pytest.mark.parametrize(("stated", "kept"), [(False, 2_000), (True, 31_950)])
+def test_what_a_tool_says_of_its_failure_is_cut_as_results_are_and_says_so(
+    stated: bool, kept: int
+) -> None:
+    failure = ToolFailure(Reason.REPORTED_FAILURE, "x" * 40_000, stated=stated)
+    message = project(failure, reader())["message"]
+    assert message == f"{'x' * kept}… [{40_000 - kept} more characters]"
+
+
+@given(texts)
+@settings(deadline=None)
+def test_words_of_a_tool_that_are_not_long_pass_unchanged(words: str) -> None:
+    told = [
+        project(ToolFailure(Reason.REPORTED_FAILURE, words, stated=stated), reader())["message"]
+        for stated in (False, True)
+    ]
+    assert told[0] == told[1]

@@ -116,8 +116,9 @@ def example(
     )
 
 
-def test_a_plain_client_opens_a_run_calls_and_finishes(mara: Member) -> None:
-    done = example("plain_http.py", mara)
+@pytest.mark.parametrize("program", ["plain_http.py", "bound_http.py"])
+def test_a_plain_client_opens_a_run_calls_and_finishes(mara: Member, program: str) -> None:
+    done = example(program, mara)
     assert done.returncode == 0, done.stderr
     assert "create_artifact: ok" in done.stdout
     assert mara.artifacts() == ["From a plain client"]

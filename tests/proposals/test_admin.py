@@ -16,7 +16,7 @@ from apps.audit.models import AuditRow
 from apps.core.models import Blob
 from apps.packages.models import PackageVersion
 from apps.proposals import services
-from apps.proposals.models import PackageProposal
+from apps.proposals.models import PINS, PackageProposal
 from tests.factories import packages as made
 from tests.proposals.conftest import give_receipt
 
@@ -278,3 +278,31 @@ def test_the_first_page_leads_to_the_queue(desk: Client, submitted: PackagePropo
     assert reverse(QUEUE) in answer.content.decode()
     # This reviewer may not read the trail, so it is not offered.
     assert "What happened, and who did it" not in seen
+
+
+def with_program(author: User) -> PackageProposal:
+    """A proposal whose tool is a program that stands on a folder; no test of it was run yet."""
+    raw = made.manifest()
+    program = {"command": "tools/run", "args": [], "execution_paths": ["tools"]}
+    raw["tools"][0]["entry"] = {"protocol": "json", **program}
+    files = {**made.tree(), "tools/run": b"#!/bin/sh\n"}
+    return services.create_proposal(author=author, manifest=raw, files=files)
+
+
+def test_the_receipt_shows_what_each_program_stands_on(desk: Client, author: User) -> None:
+    proposal = with_program(author)
+    give_receipt(proposal, surface={PINS: {"convert_weather": {"tools": "ab" * 32}}})
+    services.submit_proposal(proposal_id=proposal.pk, author=author)
+    seen = words(desk.get(page_of(proposal)))
+    assert "Programs stand on convert_weather: tools abababababababa…abab" in seen
+    assert "Programs pinned" in seen
+
+
+def test_what_cannot_be_prepared_blocks_the_approval(
+    desk: Client, author: User, reviewer: User
+) -> None:
+    proposal = with_program(author)
+    give_receipt(proposal)
+    services.submit_proposal(proposal_id=proposal.pk, author=author)
+    proposal.files.filter(path="tools/run").delete()
+    assert 'PREPARATION_FAILED: "tools" is not there.' in words(desk.get(page_of(proposal)))

@@ -238,3 +238,15 @@ def test_programs_beside_the_tools_are_told_of_and_new_ones_as_such() -> None:
     text, tag = told["Session live."]
     assert tag == "new"
     assert "tools/run up (pinned: tools)" in text
+
+
+def test_the_runtime_that_a_tool_asks_for_is_a_line_of_its_contract() -> None:
+    raw = made.manifest()
+    before = parse_manifest(raw)
+    raw["tools"][0]["runtime"] = "office"
+    (tool,) = compare_contracts(before, parse_manifest(raw)).tools
+    assert tool.status == "changed"
+    (row,) = [row for row in tool.rows if row.changed]
+    assert (row.label, row.before, row.after) == (
+        "Runs in", "bare Python", "Python with documents, tables and charts",
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from typing import Any
@@ -112,3 +113,17 @@ def test_a_change_while_the_tests_run_stops_them(author: User, monkeypatch: Any)
     assert seen
     assert test.state == "error"
     assert "changed before" in test.explanation
+
+
+def test_a_receipt_keeps_what_the_programs_stood_on(author: User) -> None:
+    raw = made.manifest()
+    program = {"command": "tools/run", "args": [], "execution_paths": ["tools/run"]}
+    raw["tools"][0]["entry"] = {"protocol": "json", **program}
+    script = b"#!/bin/sh\n"
+    proposal = services.create_proposal(
+        author=author, manifest=raw, files={**made.tree(), "tools/run": script}
+    )
+    test = run(proposal, author)
+    assert test.state == "passed"
+    pins = {"convert_weather": {"tools/run": hashlib.sha256(script).hexdigest()}}
+    assert test.surface == {"executionPaths": pins}

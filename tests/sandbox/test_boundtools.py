@@ -12,7 +12,8 @@ from apps.domain.manifests import Manifest, parse_manifest
 from apps.runs.models import Run
 from apps.sandbox.models import ToolSession
 from apps.sandbox.runner import ReplyKind, ToolReply
-from apps.sandbox.sessions import close_sessions
+from apps.sandbox.session_ends import close_sessions
+from apps.sandbox.sessions import session_of_run
 from apps.tools.packaged import call_packaged
 from tests.factories.rooms import claimed_run, make_agent, make_member, make_room
 from tests.sandboxd.daemon import Daemon
@@ -111,7 +112,7 @@ def call(
         args,
         deadline_s=20,
         path=daemon.socket,
-        run_id=None if run is None else run.pk,
+        sessions=None if run is None else session_of_run(run.pk),
     )
 
 

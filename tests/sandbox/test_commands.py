@@ -48,6 +48,7 @@ def call(
     timeout_ms: int = 20_000,
     deadline_s: float = 30,
     limits: Limits | None = None,
+    runtimes: tuple[str, ...] = (),
 ) -> ToolReply:
     script = "#!/usr/bin/env python\nimport json, os, sys\n" + textwrap.dedent(source)
     tree = {
@@ -59,7 +60,13 @@ def call(
     }
     entry = CommandEntry(protocol, Program(command, args, pins), timeout_ms=timeout_ms)
     bench = Bench(
-        tree, scope, limits or Limits(), deadline_s, path=daemon.socket, published="cover_app"
+        tree,
+        scope,
+        limits or Limits(),
+        deadline_s,
+        path=daemon.socket,
+        published="cover_app",
+        runtimes=runtimes,
     )
     return call_command_tool(entry, arguments or {}, bench)
 
@@ -190,6 +197,21 @@ def test_an_error_that_a_program_states_is_passed_on(daemon: Daemon) -> None:
 
 
 @pytest.mark.parametrize(
+    ("size", "kind"), [(64 * 1024, ReplyKind.STATED), (64 * 1024 + 1, ReplyKind.PROTOCOL_ERROR)]
+)
+def test_a_stated_error_is_one_text_of_at_most_64_kib(
+    daemon: Daemon, size: int, kind: ReplyKind
+) -> None:
+    source = f"""
+    print(json.dumps({{"isError": True, "content": [{{"type": "text", "text": "x" * {size}}}]}}))
+    """
+    reply = call(daemon, source)
+    assert reply.kind is kind
+    if kind is ReplyKind.STATED:
+        assert reply.message == "x" * size
+
+
+@pytest.mark.parametrize(
     ("source", "kind"),
     [
         ("sys.stderr.write('secret'); sys.exit(3)", ReplyKind.CRASHED),
@@ -292,3 +314,15 @@ def test_calls_leave_nothing_for_one_another(daemon: Daemon) -> None:
     for _ in range(2):
         reply = call(daemon, source)
         assert reply.value == {"content": [{"type": "json", "data": [[], []]}]}
+
+
+def test_a_program_has_the_libraries_only_in_the_runtime_that_it_asked_for(
+    daemon: Daemon,
+) -> None:
+    source = """
+    import importlib.util
+    print(importlib.util.find_spec("openpyxl") is not None)
+    """
+    for runtimes, there in (((), "False"), (("office",), "True")):
+        reply = call(daemon, source, protocol=Protocol.PLAIN, runtimes=runtimes)
+        assert text_of(reply).strip() == there

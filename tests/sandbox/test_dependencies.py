@@ -277,7 +277,7 @@ def test_what_nobody_needs_is_collected_once_it_has_rested(
     kept, left = unique("kept"), unique("left")
     registry.publish(*kept.values(), *left.values())
     digests = [put(one, machine, store) for one in (kept, left)]
-    assert store.collect({digests[0]}) == 0
+    assert store.collect(lambda: {digests[0]}) == 0
     later = time.time() + REST_SECONDS + 1
-    assert store.collect({digests[0]}, now=later) == 1
+    assert store.collect(lambda: {digests[0]}, now=lambda: later) == 1
     assert (store.has(digests[0]), store.has(digests[1])) == (True, False)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.core.deadlines import Deadline
+from apps.core.queue import queues
 from apps.rooms.models import Room
 from apps.rooms.services import invite
 from apps.sandbox import kernels
 from apps.sandbox.contents import contents, take_back
-from apps.sandbox.kernels import CellResult, home_of, run_cell, stop_kernel
+from apps.sandbox.keeping import delete_workspace
+from apps.sandbox.kernel_ends import end_kernel, kernels_to_end, living_kernels, release_kernels
+from apps.sandbox.kernels import CellResult, home_of, keep_cell, run_cell, stop_kernel
 from apps.sandbox.leases import Lease, acquire, release, this_node
 from apps.sandbox.models import Kernel
 from apps.sandbox.spec import Limits, SandboxSpec, WorkChanges, WorkFile
@@ -61,12 +66,13 @@ def cell(daemon: Daemon, member: User, room: Room) -> Any:
             )
             if ended.result.workspace is not None:
                 take_back(lease, ended.result.workspace)
+            keep_cell(lease, ended)
             return ended
         finally:
             release(lease)
 
     yield run
-    for row in Kernel.objects.select_related("workspace"):
+    for row in Kernel.objects.exclude(workspace=None).select_related("workspace"):
         stop_kernel(workspace=row.workspace, language=row.language, path=daemon.socket)
 
 
@@ -137,7 +143,7 @@ def test_a_kernel_of_a_node_that_is_gone_is_started_afresh_and_said(
     cell: Any, member: User, room: Room
 ) -> None:
     cell("x = 1")
-    Kernel.objects.update(node="another")
+    Kernel.objects.update(node="another", asked_at=timezone.now() - timedelta(minutes=1))
     moved = cell("'x' in globals()")
     assert moved.value == "False"
     assert [note for note in moved.notes if "another machine" in note]
@@ -195,3 +201,103 @@ def test_tools_are_asked_of_whoever_runs_the_cell(cell: Any) -> None:
 
     ended = cell("tools.call('find', text='x')", on_call=call)
     assert (ended.value, ended.calls) == ("['find', {'text': 'x'}]", 1)
+
+
+def test_a_cell_whose_answer_never_came_is_not_said_to_have_done_nothing(
+    cell: Any, another_daemon: Starter
+) -> None:
+    daemon = another_daemon()
+    cell("x = 1\nopen('kept', 'w').write('k')", of=daemon)
+
+    def die(stream: str, chunk: bytes) -> None:
+        daemon.process.kill()
+        daemon.process.wait()
+
+    code = "open('kept', 'w').write('half')\nprint(1, flush=True)\nimport time; time.sleep(60)"
+    broken = cell(code, of=daemon, on_output=die)
+    assert broken.result.reason == "driver_failed"
+    assert "unknown" in broken.result.detail
+    assert [note for note in broken.notes if "the next call starts a fresh one" in note]
+    daemon.restart()
+    assert cell("('x' in globals(), open('kept').read())", of=daemon).value == "(False, 'k')"
+
+
+def test_nobody_goes_on_with_what_a_cell_left_whose_call_was_not_kept(
+    cell: Any, daemon: Daemon, member: User, room: Room
+) -> None:
+    cell("x = 1")
+    lease = taken(member, room)
+    # The worker dies after the cell and before its call is settled.
+    run_cell(lease, language="python", code="x = 2", base=BASE, deadline_s=20.0, path=daemon.socket)
+    release(lease)
+    again = cell("'x' in globals()")
+    assert again.value == "False"
+    assert [note for note in again.notes if "not heard" in note]
+    assert cell("1").notes == ()
+
+
+def test_where_a_file_cannot_be_put_back_a_fresh_kernel_has_room_for_it(
+    cell: Any, member: User, room: Room
+) -> None:
+    # A folder that holds nothing that comes back stands where another call then puts a file.
+    cell("x = 1\nimport os\nos.mkdir('a')\nos.symlink('b', 'a/link')")
+    lease = taken(member, room)
+    take_back(lease, WorkChanges(changed=(WorkFile("a", b"a file now"),)))
+    release(lease)
+    again = cell("('x' in globals(), open('a').read())")
+    assert again.value == "(False, 'a file now')"
+    assert [note for note in again.notes if "did not fit" in note]
+
+
+def test_a_kernel_ends_at_once_with_its_workspace(
+    cell: Any, another_daemon: Starter, member: User, room: Room
+) -> None:
+    daemon = another_daemon()
+    cell("x = 1", of=daemon)
+    cell("x", of=daemon)
+    assert daemon.children()
+    delete_workspace(user=member, room_id=room.pk)
+    kernel = Kernel.objects.get()
+    assert (kernel.workspace, kernel.node) == (None, this_node())
+    assert list(kernels_to_end(10)) == [kernel.pk]
+    assert "kernels_to_end" in {queue.name for queue in queues()}
+    # The supervisor is away: the row stays, and whoever sweeps next ends it.
+    end_kernel(kernel_id=kernel.pk, path=daemon.folder / "nobody")
+    assert Kernel.objects.exists()
+    end_kernel(kernel_id=kernel.pk, path=daemon.socket)
+    assert daemon.quiet()
+    assert not Kernel.objects.exists()
+
+
+def test_the_kernel_of_a_deleted_workspace_on_another_node_is_ended_there_or_is_over_by_itself(
+    cell: Any, member: User, room: Room
+) -> None:
+    cell("x = 1")
+    place = Kernel.objects.get()
+    Kernel.objects.update(node="another")
+    delete_workspace(user=member, room_id=room.pk)
+    end_kernel(kernel_id=place.pk)
+    assert Kernel.objects.exists()
+    Kernel.objects.update(started_at=timezone.now() - timedelta(hours=3))
+    end_kernel(kernel_id=place.pk)
+    assert not Kernel.objects.exists()
+
+
+def test_a_kernel_that_is_released_is_said_to_be_and_not_while_a_call_works_with_it(
+    cell: Any, another_daemon: Starter, member: User, room: Room
+) -> None:
+    daemon = another_daemon()
+    cell("x = 1", of=daemon)
+    where = {"owner": member, "room_id": room.pk}
+    lease = taken(member, room)
+    release_kernels(**where, path=daemon.socket)
+    assert daemon.children()
+    release(lease)
+    release_kernels(**where, path=daemon.socket)
+    assert daemon.quiet()
+    assert not living_kernels(**where).exists()
+    assert home_of(**where, language="python") == ""
+    again = cell("'x' in globals()", of=daemon)
+    assert again.value == "False"
+    assert [note for note in again.notes if "a person was waited for" in note]
+    assert cell("1", of=daemon).notes == ()

@@ -103,7 +103,9 @@ def test_a_thrown_error_and_a_stated_one_are_failures(daemon: Daemon) -> None:
     stated = call(
         daemon, "return { content: [{ type: 'text', text: 'not today' }], isError: true };"
     )
-    assert (stated.kind, stated.message) == (ReplyKind.RAISED, "not today")
+    assert (stated.kind, stated.message) == (ReplyKind.STATED, "not today")
+    long = "return { content: [{ type: 'text', text: 'x'.repeat(9000) }], isError: true };"
+    assert call(daemon, long).message == "x" * 9000
 
 
 def test_arguments_are_prepared_then_checked(daemon: Daemon) -> None:

@@ -14,15 +14,14 @@ from apps.core.queue import queues
 from apps.runs.models import Run
 from apps.sandbox.errors import SessionOver
 from apps.sandbox.models import ToolSession
-from apps.sandbox.sessions import (
+from apps.sandbox.session_ends import (
     CleanupFailed,
-    Command,
-    SessionPlan,
-    call_in_session,
     close_left_behind,
     close_sessions,
     left_behind,
 )
+from apps.sandbox.session_program import Command, SessionPlan
+from apps.sandbox.sessions import call_in_session
 from apps.sandbox.spec import Limits, SandboxResult, SandboxSpec
 from tests.factories.rooms import claimed_run, make_agent, make_member, make_room
 from tests.sandboxd.daemon import Daemon

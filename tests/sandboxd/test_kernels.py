@@ -5,12 +5,14 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apps.sandbox.client import JobRefused, SandboxBusy
-from apps.sandbox.errors import KernelLost
+from apps.sandbox.errors import KernelLost, SandboxUnavailable
 from apps.sandbox.living import Files
 from apps.sandbox.spec import Limits, WorkFile
 from apps.sandboxd.exchange import Terms
@@ -312,3 +314,70 @@ def test_stopping_the_supervisor_ends_every_kernel(another_daemon: Starter) -> N
     for one in kernels:
         with pytest.raises(KernelLost):
             one.cell("1")
+
+
+class ThreadlessDaemon(Daemon):
+    """A machine that has no thread left when the first kernel wants one."""
+
+    program = (
+        "-c",
+        "import sys, threading\n"
+        "start, refused = threading.Thread.start, []\n"
+        "def once(self):\n"
+        "    if self.name.startswith('kernel-') and not refused:\n"
+        "        refused.append(self)\n"
+        '        raise RuntimeError("can\'t start new thread")\n'
+        "    start(self)\n"
+        "threading.Thread.start = once\n"
+        "from apps.sandboxd import __main__; sys.exit(__main__.main())",
+    )
+
+
+def test_a_kernel_that_gets_no_thread_leaves_nothing_and_its_key_is_free(
+    sandbox_home: Path,
+) -> None:
+    daemon = ThreadlessDaemon(sandbox_home)
+    try:
+        with pytest.raises(SandboxUnavailable, match="no thread"):
+            Living(daemon, "kernel-thread")
+        assert daemon.quiet()
+        kernel = Living(daemon, "kernel-thread")
+        assert kernel.value("1 + 1") == "2"
+        kernel.close()
+    finally:
+        daemon.remove()
+
+
+@pytest.mark.parametrize(
+    "instead",
+    ["os.symlink('/etc/hosts', 'kept')", "os.mkfifo('kept')", "os.link('other', 'kept')"],
+)
+def test_a_file_that_something_else_was_put_in_place_of_is_there_for_the_next_cell(
+    kernel: Living, instead: str
+) -> None:
+    files = holding(WorkFile("kept", b"as it was"), WorkFile("other", b"o"))
+    made = kernel.cell(f"import os\nos.unlink('kept')\n{instead}", files=files)
+    assert made.result.workspace is not None
+    # It does not come back, and the file that was there before stays.
+    assert made.result.workspace.removed == ()
+    look = "(os.path.islink('kept'), open('kept').read())"
+    assert kernel.value(look, files=files) == "(False, 'as it was')"
+
+
+def test_files_that_were_too_many_to_come_back_are_as_they_were_for_the_next_cell(
+    kernel: Living,
+) -> None:
+    files = holding(WorkFile("kept", b"as it was"))
+    code = "for n in range(2_500): open(f'n{n}', 'w').close()\nopen('kept', 'w').write('other')"
+    made = kernel.cell(code, files=files)
+    assert made.result.workspace is not None
+    assert made.result.workspace.over == "too_many_files"
+    assert kernel.value("open('kept').read()", files=files) == "'as it was'"
+
+
+def test_a_kernel_whose_files_do_not_fit_is_refused_as_a_job_is(daemon: Daemon) -> None:
+    spec = replace(
+        python_spec(limits=Limits(workspace_mb=1)), workspace=(WorkFile("a", bytes(2 << 20)),)
+    )
+    with pytest.raises(JobRefused, match="do not fit"):
+        Living(daemon, "kernel-too-full", spec=spec)

@@ -20,7 +20,8 @@ from apps.sandbox.spec import Reason as SandboxReason
 from apps.sandbox.spec import SandboxResult
 from apps.tools import filetools
 from apps.tools.declared import network_allowed
-from apps.tools.packaged import MAX_TOLD, _crossed, _result, as_tool, call_packaged
+from apps.tools.packaged import _result, as_tool, call_packaged
+from apps.tools.provenance import MAX_TOLD, _crossed
 from tests.factories import packages as made
 from tests.sandboxd.daemon import make_home
 from tests.sandboxd.outside import NamedDaemon, Names, Upstream, say
@@ -88,7 +89,7 @@ def test_a_tool_reaches_the_hosts_that_were_reviewed_and_the_trail_tells(
     asked = [["api.kaizen.example", upstream.port], ["other.example", upstream.port]]
     tool, reply = called(named, asked, network=network)
     assert (reply.kind, reply.value) == (ReplyKind.VALUE, {"found": [True, False]})
-    result = _result(reply, tool)
+    result = _result(reply, tool, tool.specification())
     assert isinstance(result, ToolOk)
     told = result.provenance["network"]["tried"]
     assert {(one["host"], one["verdict"]) for one in told} == {
@@ -130,7 +131,7 @@ def test_the_deployment_says_which_networks_packages_may_have(
     assert network_allowed(parse_manifest(raw).tools[0].network) is may
     tool = as_tool(admit(raw).tools.get())
     assert tool is not None
-    assert tool.allowed is may
+    assert (tool.unfit == "") is may
 
 
 @pytest.fixture

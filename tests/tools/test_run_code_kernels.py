@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apps.accounts.models import User
 from apps.agents.models import Agent
+from apps.approvals.models import ApprovalRequest
 from apps.artifacts.models import Artifact, ArtifactVersion
 from apps.boundary.inner import InnerCalls
 from apps.boundary.pipeline import execute_waiting
+from apps.boundary.selectors import ready_calls
+from apps.boundary.services import decide_approval
 from apps.rooms.models import Room
 from apps.runs.bodies import projection_of
 from apps.runs.models import Call, Run
+from apps.sandbox.kernel_ends import end_kernel, kernels_to_end
 from apps.sandbox.kernels import SILENCE_SECONDS, stop_kernel
 from apps.sandbox.models import Kernel
+from tests.factories.effects import Letters, offer, outside_tool
 from tests.factories.rooms import claimed_run, crossed, make_agent, make_member, make_room
 from tests.sandboxd.daemon import Daemon
 
@@ -27,7 +33,8 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.django_db(transaction=True)]
 def supervised(settings: Any, daemon: Daemon) -> Iterator[None]:
     settings.KAIZEN_SANDBOXD_SOCKET = str(daemon.socket)
     yield
-    for kernel in Kernel.objects.select_related("workspace"):
+    settings.KAIZEN_SANDBOXD_SOCKET = str(daemon.socket)
+    for kernel in Kernel.objects.exclude(workspace=None).select_related("workspace"):
         stop_kernel(workspace=kernel.workspace, language=kernel.language)
 
 
@@ -44,6 +51,14 @@ def agent(member: User) -> Agent:
 @pytest.fixture
 def room(member: User, agent: Agent) -> Room:
     return make_room(member, agent)
+
+
+@pytest.fixture
+def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Letters:
+    """A tool that asks its member, offered to runs that begin after it."""
+    letters = Letters(tmp_path / "letters")
+    offer(monkeypatch, outside_tool(letters.handler))
+    return letters
 
 
 @pytest.fixture
@@ -146,3 +161,49 @@ def test_a_cell_of_node_keeps_its_state_and_awaits_tools(run: Run) -> None:
     first = Cell(run, "state.n = 1; return (await tools.available()).length > 0", language="node")
     assert (first.call.outcome, first.value["value"]) == ("ok", "true")
     assert Cell(run, "return state.n + 1", language="node").value["value"] == "2"
+
+
+def test_nobody_is_asked_before_the_programs_of_the_run_have_ended(
+    letters: Letters, run: Run, member: User, daemon: Daemon
+) -> None:
+    Cell(run, "x = 1\nopen('kept', 'w').write('k')")
+    assert daemon.children()
+    Cell.steps += 1
+    call = crossed(run, "send_letter", {"to": "anna"}, step=Cell.steps).call
+    # It waits for a worker, and there is nothing yet that anybody could say yes to.
+    assert (call.state, call.needs_receipt) == ("waiting", False)
+    assert not ApprovalRequest.objects.exists()
+    assert list(ready_calls(10)) == [call.pk]
+    execute_waiting(call_id=call.pk, executor="test", inner=InnerCalls)
+    assert ApprovalRequest.objects.get().call_id == call.pk
+    assert daemon.quiet()
+    # Nothing else happens, however often somebody looks.
+    execute_waiting(call_id=call.pk, executor="test", inner=InnerCalls)
+    assert ApprovalRequest.objects.count() == 1
+    asked = ApprovalRequest.objects.get()
+    decide_approval(
+        approval_id=asked.pk,
+        member=member,
+        approve=False,
+        arguments_digest=asked.arguments_digest,
+    )
+    after = Cell(run, "('x' in globals(), open('kept').read())")
+    assert after.value["value"] == "(False, 'k')"
+    assert "a person was waited for" in after.value["kernel"][0]
+
+
+def test_a_supervisor_that_is_away_keeps_nobody_from_being_asked(
+    letters: Letters, run: Run, settings: Any, tmp_path: Path
+) -> None:
+    Cell(run, "x = 1")
+    there = settings.KAIZEN_SANDBOXD_SOCKET
+    settings.KAIZEN_SANDBOXD_SOCKET = str(tmp_path / "nobody")
+    Cell.steps += 1
+    call = crossed(run, "send_letter", {"to": "anna"}, step=Cell.steps).call
+    execute_waiting(call_id=call.pk, executor="test", inner=InnerCalls)
+    assert ApprovalRequest.objects.exists()
+    # The row stays to be ended, and is as soon as somebody answers.
+    settings.KAIZEN_SANDBOXD_SOCKET = there
+    (left,) = kernels_to_end(10)
+    end_kernel(kernel_id=left)
+    assert list(kernels_to_end(10)) == []

@@ -89,16 +89,54 @@ def test_bash_and_node_find_them_the_same_way(later: Run) -> None:
     assert Ran(later, code, language="node").value["stdout"] == "Notes-of-May.md\n"
 
 
-def test_a_changed_version_of_an_admitted_file_is_refused(
-    later: Run, note: Artifact, room: Room, member: User
-) -> None:
+def changed_by_another(note: Artifact, room: Room, member: User, version: int = 1) -> None:
     other = make_agent(member)
     add_seat(room_id=room.pk, member=member, agent_slug=other.slug)
-    change = {"artifact_id": str(note.pk), "expected_version": 1, "body": "# June\n"}
-    crossed(claimed_run(room, other, member), "update_artifact", change)
+    change = {"artifact_id": str(note.pk), "expected_version": version, "body": "# June\n"}
+    assert crossed(claimed_run(room, other, member), "update_artifact", change).call.outcome == "ok"
+
+
+def test_a_changed_version_of_an_admitted_file_is_refused_and_no_other_file_with_it(
+    note: Artifact, room: Room, agent: Agent, member: User
+) -> None:
+    given_note(room, member, title="Figures")
+    later = claimed_run(room, agent, member)
+    changed_by_another(note, room, member)
+    changed_by_another(note, room, member, version=2)
     ran = Ran(later, LOOK)
-    assert (ran.call.outcome, ran.call.reason) == ("error", "conflict")
-    assert "Notes of May" in ran.told["message"]
+    assert ran.call.outcome == "ok"
+    # Neither what is out of date is there, nor what was never admitted.
+    _, entries = json.loads(ran.value["stdout"])
+    assert [one["filename"] for one in entries] == ["Figures.md"]
+    told = ran.value["shared_files_changed"]
+    name = "Notes-of-May.md"
+    assert told["files"] == [{"name": name, "artifact_id": str(note.pk), "admitted": 1, "now": 3}]
+    assert "did not find them" in told["note"]
+    detail = AuditRow.objects.get(action="code.files_shared").detail
+    assert detail["changed"] == [[str(note.pk), 3]]
+
+
+def test_a_program_that_fails_is_told_which_file_has_changed(
+    later: Run, note: Artifact, room: Room, member: User
+) -> None:
+    changed_by_another(note, room, member)
+    ran = Ran(later, "open('/shared/Notes-of-May.md')")
+    assert (ran.call.outcome, ran.call.reason) == ("error", "command_failed")
+    assert [one["name"] for one in ran.value["shared_files_changed"]["files"]] == [
+        "Notes-of-May.md"
+    ]
+
+
+def test_what_the_run_wrote_on_top_of_a_change_is_its_own(
+    later: Run, note: Artifact, room: Room, member: User
+) -> None:
+    changed_by_another(note, room, member)
+    change = {"artifact_id": str(note.pk), "expected_version": 2, "body": "# July\n"}
+    assert crossed(later, "update_artifact", change, step=900).call.outcome == "ok"
+    ran = Ran(later, LOOK)
+    _, entries = json.loads(ran.value["stdout"])
+    assert [(one["version"], one["content"]) for one in entries] == [(3, "# July\n")]
+    assert "shared_files_changed" not in ran.value
 
 
 def test_what_the_run_itself_made_is_no_change_and_lies_there_the_next_time(later: Run) -> None:

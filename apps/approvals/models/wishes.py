@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import models
 
 from apps.agents.models import Agent
+from apps.automations.models import Automation
 from apps.core.models import Stamped
 from apps.domain.policy.modes import Floor, MemberMode, Scope, Second
 from apps.rooms.models import Room
@@ -131,7 +133,11 @@ class ApprovalRule(Stamped):
 
 
 class UnattendedAllowance(Stamped):
-    """A tool that a named trigger may use in its own runs without a person's yes."""
+    """A tool that one trigger may use in its own runs without a person's yes.
+
+    A schedule or webhook is a member's automation, and is named by its row: two members may call
+    theirs alike, and neither gains by the other's. A mail trigger is named by its own name.
+    """
 
     class Trigger(models.TextChoices):
         SCHEDULE = Run.Trigger.SCHEDULE.value, "A schedule"
@@ -139,23 +145,54 @@ class UnattendedAllowance(Stamped):
         MAIL = Run.Trigger.MAIL.value, "A mail"
 
     trigger = models.CharField(max_length=10, choices=Trigger.choices)
-    name = models.CharField(max_length=120, help_text="The schedule, webhook or mail trigger.")
+    automation = models.ForeignKey(
+        Automation,
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="allowances",
+        help_text="The schedule or webhook.",
+    )
+    name = models.CharField(max_length=120, blank=True, help_text="The mail trigger.")
     tool = models.CharField(max_length=64)
 
     class Meta:
         ordering = ["trigger", "name", "tool"]
         constraints = [
             models.UniqueConstraint(
-                fields=["trigger", "name", "tool"], name="unattended_allowed_once"
-            )
+                fields=["trigger", "automation", "name", "tool"],
+                nulls_distinct=False,
+                name="unattended_allowed_once",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(trigger="mail", automation=None) & ~models.Q(name="")
+                | ~models.Q(trigger="mail") & models.Q(automation__isnull=False, name=""),
+                name="unattended_names_its_trigger",
+            ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.tool} for {self.trigger} {self.name}"
+        return f"{self.tool} for {self.trigger} {self.named}"
+
+    @property
+    def named(self) -> str:
+        """What the trigger is called."""
+        return self.name if self.automation is None else self.automation.name
+
+    def clean(self) -> None:
+        """Refuse what names no trigger, or another kind of one."""
+        if self.trigger == self.Trigger.MAIL:
+            if self.automation is not None or not self.name:
+                raise ValidationError({"name": "A mail trigger is named here, and nothing else."})
+            return
+        if self.name:
+            raise ValidationError({"name": "Only a mail trigger is named here."})
+        if self.automation is None or self.automation.trigger != self.trigger:
+            raise ValidationError({"automation": "Choose an automation that this trigger starts."})
 
 
 class TriggeredRun(models.Model):
-    """Which named trigger started a run that no person started."""
+    """Which named mail trigger started a run; one of an automation carries its automation."""
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="triggered")
     name = models.CharField(max_length=120)

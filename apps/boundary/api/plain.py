@@ -14,10 +14,10 @@ from typing import Any
 from rest_framework.renderers import JSONRenderer
 
 from apps.boundary.api.callback import CallsView, call_view
-from apps.boundary.api.run_token import token_in
 from apps.boundary.crossing import Settled
-from apps.boundary.external import call_with_token
+from apps.boundary.external import call_from
 from apps.boundary.proposing import MAX_NAME, MAX_PROPOSAL_ID
+from apps.boundary.senders import read_sender
 from apps.core.api.problems import CONTENT_TYPE, problem_handler
 from apps.domain.canonical import BadJson, strict_loads
 
@@ -25,6 +25,7 @@ PATH = "/api/v1/callback/calls"
 MAX_PLAIN_BYTES = 64 * 1024
 """What is larger takes long to parse, and is left to a thread."""
 
+_TOLD = ("Retry-After", "WWW-Authenticate")
 _FIELDS = {"name", "arguments", "proposal_id"}
 
 
@@ -63,11 +64,18 @@ def read_plainly(raw: bytes) -> PlainProposal | None:
     return PlainProposal(**given)
 
 
-def answer_plainly(authorization: str, proposal: PlainProposal) -> Answer:
-    """Propose one call for whoever holds the token: 200 once it has settled, 202 while it waits."""
+def answer_plainly(
+    authorization: str, proposal: PlainProposal, *, proof: str = "", address: str = ""
+) -> Answer:
+    """Propose one call for whoever sends the token: 200 once it has settled, 202 while it waits.
+
+    A proof that came along is one for this address.
+    """
     try:
-        crossed = call_with_token(
-            token=token_in(authorization),
+        crossed = call_from(
+            sender=read_sender(
+                authorization=authorization, proof=proof, method="POST", address=address
+            ),
             name=proposal.name,
             arguments_text=json.dumps(proposal.arguments, ensure_ascii=False),
             proposal_id=proposal.proposal_id,
@@ -76,8 +84,7 @@ def answer_plainly(authorization: str, proposal: PlainProposal) -> Answer:
     except Exception as failure:  # noqa: BLE001 - told and logged as in every other view
         asked = SimpleNamespace(user=None, method="POST", path=PATH)
         told = problem_handler(failure, {"request": asked, "view": CallsView()})
-        wait = told.headers.get("Retry-After")
-        headers = {} if wait is None else {"Retry-After": wait}
+        headers = {name: told.headers[name] for name in _TOLD if name in told.headers}
         return Answer(told.status_code, CONTENT_TYPE, _text(told.data), headers)
     return Answer(
         200 if isinstance(crossed, Settled) else 202,

@@ -9,6 +9,7 @@ from rest_framework import serializers
 
 from apps.accounts.api.serializers import PersonSerializer
 from apps.approvals.models import ApprovalRequest
+from apps.boundary.senders import BOUND, PLAIN
 from apps.core.api.serializers import StrictSerializer, TextField
 from apps.domain.tooling import CallState, Outcome
 from apps.runs.api.serializers import AgentCardSerializer
@@ -16,6 +17,7 @@ from apps.runs.bodies import arguments_of, projection_of
 from apps.runs.models import Call
 
 CALL_STATES = [state.value for state in CallState]
+TOKEN_TYPES = [PLAIN, BOUND]
 OUTCOMES = [outcome.value for outcome in Outcome]
 
 
@@ -71,6 +73,7 @@ class StartedRunSerializer(serializers.Serializer):
 
     run = serializers.UUIDField(source="run.pk")
     token = serializers.CharField(allow_null=True)
+    token_type = serializers.ChoiceField(choices=TOKEN_TYPES)
     expires_at = serializers.DateTimeField()
     catalog = serializers.DictField(source="run.catalog")
     catalog_digest = serializers.CharField(source="run.catalog_digest")
@@ -81,6 +84,7 @@ class RunTokenSerializer(serializers.Serializer):
 
     run = serializers.UUIDField(source="run.pk")
     token = serializers.CharField()
+    token_type = serializers.ChoiceField(choices=TOKEN_TYPES)
     expires_at = serializers.DateTimeField()
 
 

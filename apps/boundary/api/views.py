@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from apps.accounts.api.views import MemberView
 from apps.boundary.api.reads import calls_of, visible_call
+from apps.boundary.api.run_token import PROOF, key_for_token
 from apps.boundary.api.serializers import (
     CallDetailSerializer,
     CallSerializer,
@@ -52,12 +53,16 @@ class RunTokenView(MemberView):
     """The token of a run of another runtime."""
 
     @extend_schema(
-        operation_id="runs_renew_token", request=None, responses={201: RunTokenSerializer}
+        operation_id="runs_renew_token",
+        parameters=[PROOF],
+        request=None,
+        responses={201: RunTokenSerializer},
     )
     def post(self, request: Request, run_id: uuid.UUID) -> Response:
         """Replace the token of the member's own run, as when the first answer was lost."""
         self.body()
-        opened = renew_run_token(run_id=run_id, member=self.member)
+        key = key_for_token(request._request)
+        opened = renew_run_token(run_id=run_id, member=self.member, key=key)
         return Response(RunTokenSerializer(opened).data, status=status.HTTP_201_CREATED)
 
 
@@ -66,7 +71,7 @@ class RoomRunsView(MemberView):
 
     @extend_schema(
         operation_id="rooms_start_run",
-        parameters=[IDEMPOTENCY],
+        parameters=[IDEMPOTENCY, PROOF],
         request=NewRunSerializer,
         responses={201: StartedRunSerializer},
     )
@@ -77,7 +82,11 @@ class RoomRunsView(MemberView):
 
         def start() -> Opened:
             return open_external_run(
-                room_id=room_id, member=self.member, agent_slug=fields["agent"]
+                room_id=room_id,
+                member=self.member,
+                agent_slug=fields["agent"],
+                # Here, so that a request that is sent again whole gets its first answer again.
+                key=key_for_token(request._request),
             )
 
         return self.create(start, StartedRunSerializer, shown_once=("token",))

@@ -13,9 +13,9 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from apps.boundary.api.callback import LONGEST_WAIT, CallView
-from apps.boundary.api.run_token import token_in
-from apps.boundary.external import BadToken, run_of_token
+from apps.boundary.api.run_token import run_speaking
 from apps.boundary.waiters import the_waiters
+from apps.core.errors import Refusal
 from apps.domain.tooling import CallState
 from apps.rooms.reads import read
 from apps.runs.models import Call
@@ -28,7 +28,7 @@ async def call_state(request: HttpRequest, call_id: uuid.UUID) -> HttpResponseBa
     seconds = _seconds(request)
     # Nobody is turned away: without a place to wait, the answer is simply the present state.
     if seconds and not the_waiters().full:
-        room_id = await read(_open_in, request.headers.get("Authorization", ""), call_id)
+        room_id = await read(_open_in, request, call_id)
         if room_id is not None:
             await the_waiters().wait(room_id=room_id, call_id=call_id, seconds=seconds)
     response: HttpResponseBase = await sync_to_async(_answer)(request, call_id=call_id)
@@ -41,11 +41,11 @@ call_state.cls = CallView  # type: ignore[attr-defined]
 call_state.initkwargs = {}  # type: ignore[attr-defined]
 
 
-def _open_in(header: str, call_id: uuid.UUID) -> str | None:
+def _open_in(request: HttpRequest, call_id: uuid.UUID) -> str | None:
     """Return the room in which the token's call is still open; None where nothing is to await."""
     try:
-        run = run_of_token(token_in(header))
-    except BadToken:
+        run = run_speaking(request)
+    except Refusal:
         # The view says so.
         return None
     call = Call.objects.filter(pk=call_id, run=run).exclude(state=CallState.SETTLED.value)

@@ -74,6 +74,7 @@ def facts_of(call: Call, tool: Tool, standing: Standing, *, held: bool = True) -
     run, spec = standing.run, tool.spec
     approval, seconded = _approval(call)
     lessons = Lessons.of(run.lessons)
+    hindrance = tool.hindrance
     return Facts(
         member_active=run.member.is_active,
         member_may_take_part=run.member.is_active and standing.may_take_part,
@@ -85,13 +86,15 @@ def facts_of(call: Call, tool: Tool, standing: Standing, *, held: bool = True) -
         in_catalog=standing.catalog_digest is not None,
         descriptor_digest_catalog=standing.catalog_digest,
         descriptor_digest_now=tool.digest,
-        tool_enabled=tool.enabled,
+        tool_enabled=not hindrance,
+        tool_hindrance=hindrance,
         room_closed=run.room.closed_at is not None,
         roster_is_actor_only=not standing.others_in_room,
         run_state_ok=run.state != Run.State.FINISHED,
         # The lock was taken through the fence, or the call has its own executor's claim.
         fence_ok=True,
         stop_requested=run.stop_requested_at is not None,
+        grant=standing.grant,
         policy_tree=standing.policy.tree,
         run_ceiling=narrowing(run.ceiling),
         run_selection=narrowing(run.selection),

@@ -100,6 +100,8 @@ def problem_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
             errors=exc.extra.get("errors"),
             extra=exc.extra,
         )
+        if challenge := getattr(exc, "challenge", ""):
+            headers["WWW-Authenticate"] = challenge
         if "retry_after" in exc.extra:
             headers["Retry-After"] = str(exc.extra["retry_after"])
     elif isinstance(exc, exceptions.ValidationError):

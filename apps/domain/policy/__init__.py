@@ -15,7 +15,7 @@ from apps.domain.policy.explain import (
     explain,
     may_be_offered,
 )
-from apps.domain.policy.facts import Facts, Narrowing, ReceiptState
+from apps.domain.policy.facts import Facts, GrantState, Narrowing, ReceiptState
 from apps.domain.policy.modes import (
     ApprovalMode,
     Asking,
@@ -67,6 +67,7 @@ __all__ = [
     "Fate",
     "Finding",
     "Floor",
+    "GrantState",
     "Level",
     "MemberMode",
     "Narrowing",

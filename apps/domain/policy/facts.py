@@ -23,6 +23,18 @@ class ReceiptState(StrEnum):
     FOREIGN = "foreign"
 
 
+class GrantState(StrEnum):
+    """How the standing grant behind a run stands, where no person started it."""
+
+    NOT_NEEDED = "not_needed"
+    HELD = "held"
+    REVOKED = "revoked"
+    EXPIRED = "expired"
+    PAUSED = "paused"
+    CHANGED = "changed"
+    NOT_READY = "not_ready"
+
+
 @dataclass(frozen=True, slots=True)
 class Narrowing:
     """A list of names that somebody kept, or no list at all; it only ever takes away."""
@@ -59,6 +71,10 @@ class Facts:
     run_state_ok: bool | None
     fence_ok: bool | None
     stop_requested: bool | None
+    # A member who asks needs no grant; whatever else started a run does, and now.
+    grant: GrantState | None = GrantState.NOT_NEEDED
+    # What is said of a tool that is not enabled, where there is more to say than that it is off.
+    tool_hindrance: str = ""
     policy_tree: PolicyTree | None = field(default_factory=PolicyTree)
     # What this run was narrowed to when it began: by its parent, and by the member's choice then.
     run_ceiling: Narrowing | None = field(default_factory=Narrowing)

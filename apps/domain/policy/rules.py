@@ -7,7 +7,7 @@ where, and a person is asked only about a call that everything else allows.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from apps.domain.policy.facts import Facts, Narrowing, ReceiptState
+from apps.domain.policy.facts import Facts, GrantState, Narrowing, ReceiptState
 from apps.domain.policy.modes import Resolved, Waived, approval_mode, satisfies
 from apps.domain.policy.tree import Why, node_words, path_of
 from apps.domain.policy.verdicts import Ask, Refuse, Repeat, Verdict
@@ -53,6 +53,34 @@ def _must_not(
         return None if held(facts) is False else Refuse(reason, message, rule)
 
     return ask
+
+
+_LOST_GRANTS: Final = {
+    GrantState.REVOKED: "The automation behind this run was revoked.",
+    GrantState.EXPIRED: "The time for which the automation behind this run was granted is over.",
+    GrantState.PAUSED: "The automation behind this run is paused.",
+    GrantState.CHANGED: "The automation behind this run has changed since the run started.",
+    GrantState.NOT_READY: "This deployment lets nothing run at the moment that no person started.",
+}
+
+
+def _automation_grant_holds(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
+    if facts.grant is GrantState.HELD:
+        return None
+    unattended = facts.asking is not None and facts.asking.unattended
+    if facts.grant is GrantState.NOT_NEEDED and not unattended:
+        return None
+    message = "On whose authority this run works could not be established."
+    if facts.grant in _LOST_GRANTS:
+        message = _LOST_GRANTS[facts.grant]
+    return Refuse(Reason.PERMISSION_DENIED, message, rule)
+
+
+def _tool_is_enabled(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
+    if facts.tool_enabled is True:
+        return None
+    said = facts.tool_hindrance or "The tool is switched off."
+    return Refuse(Reason.TOOL_DISABLED, said, rule)
 
 
 def _descriptor_is_current(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
@@ -253,6 +281,11 @@ RULES: Final[tuple[Rule, ...]] = (
         ),
     ),
     Rule(
+        "automation_grant_holds",
+        "Did a member ask, or does the automation that did still hold as it was?",
+        _automation_grant_holds,
+    ),
+    Rule(
         "agent_is_enabled",
         "Is the agent switched on?",
         _must(lambda f: f.agent_enabled, Reason.PERMISSION_DENIED, "The agent is switched off."),
@@ -272,7 +305,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "tool_is_enabled",
         "Is the tool switched on in this deployment?",
-        _must(lambda f: f.tool_enabled, Reason.TOOL_DISABLED, "The tool is switched off."),
+        _tool_is_enabled,
     ),
     Rule("policy_tree_allows", "Does the tool policy allow it?", _allowed_by_tree),
     Rule("agent_ceiling_covers", "Does the agent's ceiling cover it?", _within_agent_ceiling),

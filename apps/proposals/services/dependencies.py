@@ -10,7 +10,15 @@ from apps.sandbox.store import the_store
 
 def collect_dependencies() -> int:
     """Remove trees that no admitted version and no open proposal names; return how many."""
-    kept = PackageVersion.objects.exclude(dependencies="").values_list("dependencies", flat=True)
+    return the_store().collect(needed_dependencies)
+
+
+def needed_dependencies() -> set[str]:
+    """Return what versions and open proposals name, in one statement.
+
+    In two, a proposal that is approved between them would be in neither.
+    """
+    kept = PackageVersion.objects.exclude(dependencies="").values_list("dependencies")
     drafted = PackageProposal.objects.filter(state__in=OPEN_STATES).exclude(dependencies="")
-    needed = {*kept, *drafted.values_list("dependencies", flat=True)}
-    return the_store().collect(needed)
+    both = kept.union(drafted.values_list("dependencies"))
+    return {digest for (digest,) in both}

@@ -31,6 +31,8 @@ class RunSerializer(serializers.Serializer):
     agent = AgentCardSerializer()
     member = PersonSerializer()
     runtime = serializers.ChoiceField(choices=Run.Runtime.choices)
+    trigger = serializers.ChoiceField(choices=Run.Trigger.choices)
+    automation = serializers.UUIDField(source="automation_id", allow_null=True)
     state = serializers.ChoiceField(choices=Run.State.choices)
     outcome = serializers.ChoiceField(choices=Run.Outcome.choices, allow_blank=True)
     explanation = serializers.CharField()

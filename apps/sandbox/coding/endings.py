@@ -37,7 +37,11 @@ _CUT_SHORT: Final = {
     Reason.PROTOCOL_ERROR: (Why.COMMAND_FAILED, "The program wrote where it may not."),
     Reason.CANCELLED: (Why.CANCELLED, "The program was stopped."),
     Reason.DRIVER_UNAVAILABLE: (Why.DEPENDENCY_UNAVAILABLE, "No sandbox could run the program."),
-    Reason.DRIVER_FAILED: (Why.DEPENDENCY_UNAVAILABLE, "The sandbox failed; run it again."),
+    Reason.DRIVER_FAILED: (
+        Why.DEPENDENCY_UNAVAILABLE,
+        "The sandbox failed, and whether the program ended is unknown. Nothing of it was kept; run"
+        " it again.",
+    ),
 }
 _OURS: Final = {Reason.DRIVER_UNAVAILABLE, Reason.DRIVER_FAILED}
 

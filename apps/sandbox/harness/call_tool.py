@@ -12,6 +12,8 @@ import sys
 import traceback
 
 PACKAGE = "/package"
+# Characters of what is said of a failure; who shows it cuts it to size and says so.
+MAX_MESSAGE = 64 * 1024
 
 
 def answer(entry: str, arguments: object) -> bytes:
@@ -64,7 +66,7 @@ def raised(problem: BaseException) -> dict[str, object]:
     return {
         "kind": "raised",
         "type": plain(type(problem).__name__)[:200],
-        "message": text_of(problem)[:2000],
+        "message": text_of(problem)[:MAX_MESSAGE],
         "traceback": plain("".join(traceback.format_list(frames)))[-8000:],
     }
 

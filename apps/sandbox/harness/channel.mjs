@@ -33,6 +33,9 @@ export function asked() {
   return parse(readFileSync(0, "utf8"));
 }
 
+/** Characters of what is said of a failure; who shows it cuts it to size and says so. */
+export const MAX_MESSAGE = 64 * 1024;
+
 /** Return text that JSON and a database take, within a bound. */
 export function text(value, most = 2000) {
   let said;
@@ -114,7 +117,7 @@ export function raised(problem) {
   return {
     kind: "raised",
     type: text(name, 200),
-    message: text(message),
+    message: text(message, MAX_MESSAGE),
     traceback: text(trace ?? "", 8000),
   };
 }

@@ -1,6 +1,6 @@
 // Run one tool of an approved Pi package once, as Pi would, with everything else of Pi left out.
 
-import { answer, asked, canonical, json, plain, raised, text } from "./channel.mjs";
+import { MAX_MESSAGE, answer, asked, canonical, json, plain, raised, text } from "./channel.mjs";
 import { EMPTY, ai, sdk } from "./pi_sdk.mjs";
 
 const { path, tool, parameters, arguments: given, id, deadline_ms: most } = asked();
@@ -93,7 +93,7 @@ async function main() {
       const value = rebuilt(result);
       if (result.isError !== true) return { kind: "value", value };
       const said = value.content.map((part) => part.text ?? "").join("\n");
-      return { kind: "raised", type: "", message: text(said || "The tool reported an error."), traceback: "" };
+      return { kind: "stated", message: text(said || "The tool reported an error.", MAX_MESSAGE) };
     } catch (problem) {
       return contract(`${tool} returned something that Kaizen does not take: ${text(problem?.message ?? "", 300)}`);
     }

@@ -20,9 +20,9 @@ from apps.domain.tooling import (
     ToolOk,
     specify,
 )
+from apps.runs.children import start_child
 from apps.runs.models import Call, Run
 from apps.runs.selectors import ceiling_of, line_of
-from apps.runs.services import start_child
 from apps.tools.contract import CallContext, Tool
 
 MAX_DEPTH = 3

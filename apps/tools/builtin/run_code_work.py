@@ -6,15 +6,23 @@ commit together with the outcome, or none of them does.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from django.db import connection
 
-from apps.artifacts.errors import BadArtifact, FileChanged
-from apps.artifacts.native import Kept, NativeFile, check_file_name, keep_files
+from apps.artifacts.errors import BadArtifact
+from apps.artifacts.native import (
+    Kept,
+    NativeFile,
+    check_file_name,
+    hold_files,
+    keep_files,
+)
 from apps.artifacts.services import Provenance
-from apps.artifacts.sharing import share_files
+from apps.artifacts.sharing import Shared, share_files
+from apps.core.blobs import stored_together
 from apps.core.correlation import current_correlation_id
 from apps.domain.tooling import FaultDomain, Reason, ToolFailure, ToolOk, ToolPrepared
 from apps.domain.wishes import wants_no_retries
@@ -37,9 +45,9 @@ from apps.sandbox.errors import (
     WorkspaceBusy,
     WorkspaceFull,
 )
-from apps.sandbox.kernels import LANGUAGES, CellResult, run_cell
+from apps.sandbox.kernels import LANGUAGES, CellResult, keep_cell, run_cell
 from apps.sandbox.leases import Lease, acquire, release
-from apps.sandbox.spec import SandboxResult, SandboxSpec
+from apps.sandbox.spec import SandboxResult, SandboxSpec, WorkChanges
 from apps.tools.contract import CallContext
 
 CHECKING_S: Final = 30.0
@@ -47,6 +55,11 @@ CHECKING_S: Final = 30.0
 MAX_NAMED: Final = 40
 """Names of changed files that a result lists."""
 
+_CHANGED: Final = (
+    "Somebody else has changed these files since this turn began, so the program did not find them."
+    " Do not guess what was in them: go on without them, read the text of one with read_artifact,"
+    " or say that the next turn will have the new versions."
+)
 _REFUSALS: Final = {
     "missing": "The program did not write it.",
     "link": "It is a link, not a file.",
@@ -67,9 +80,8 @@ class _Done:
     lease: Lease
     result: SandboxResult
     found: tuple[Found, ...]
-    unshared: int
-    value: str | None
-    notes: tuple[str, ...]
+    shared: Shared
+    cell: CellResult
 
     @property
     def contents(self) -> dict[str, bytes]:
@@ -91,8 +103,6 @@ def run_code(arguments: dict[str, Any], context: CallContext) -> ToolFailure | T
         return ToolFailure(Reason.INVALID_ARGUMENTS, said)
     try:
         shared = share_files(run_id=context.run_id, call_id=context.call_id, member=context.member)
-    except FileChanged as changed:
-        return ToolFailure(Reason.CONFLICT, str(changed))
     except sharing.BadSeal as broken:
         # Bytes that are not what they were: nothing that this call or its tool did.
         return ToolFailure(
@@ -127,7 +137,7 @@ def run_code(arguments: dict[str, Any], context: CallContext) -> ToolFailure | T
     connection.close()
     try:
         cell = (language, arguments["code"]) if kernel else None
-        return _carried_out(spec, context, lease, shared.left_out, cell)
+        return _carried_out(spec, context, lease, shared, cell)
     except SandboxUnavailable as away:
         release(lease)
         said = f"{away.message} Nothing was run."
@@ -165,7 +175,7 @@ def _carried_out(
     spec: SandboxSpec,
     context: CallContext,
     lease: Lease,
-    unshared: int,
+    shared: Shared,
     cell: tuple[Language, str] | None,
 ) -> ToolFailure | ToolPrepared:
     started = _started(spec, context, lease, cell)
@@ -194,35 +204,50 @@ def _carried_out(
             retryable=True,
             details=endings.printed(result),
         )
-    done = _Done(context, lease, result, found, unshared, started.value, started.notes)
+    done = _Done(context, lease, result, found, shared, started)
     return ToolPrepared(lambda: _keep(done))
 
 
 def _keep(done: _Done) -> ToolOk | ToolFailure:
     """Keep what a program left, within the transaction that settles its call."""
     context, contents = done.context, done.contents
-    fit = [one for one in done.found if not one.unfit]
-    kept = keep_files(
-        owner=context.member,
-        room_id=context.room_id,
-        files=[NativeFile(o.name, contents[o.name], o.media_type, o.preview) for o in fit],
-        provenance=Provenance(
-            run_id=context.run_id,
-            call_id=context.call_id,
-            agent_name=context.agent.name,
-            agent_slug=context.agent.slug,
-        ),
-    )
+    files = [
+        NativeFile(one.name, contents[one.name], one.media_type, one.preview)
+        for one in done.found
+        if not one.unfit
+    ]
     changes = done.result.workspace
     full = ""
-    if changes is not None:
-        try:
-            take_back(done.lease, changes, release_after=True)
-        except LeaseLost as lost:
-            return ToolFailure(Reason.CONFLICT, str(lost), retryable=True)
-        except WorkspaceFull as too_much:
-            full = str(too_much)
+    hold_files(owner=context.member, room_id=context.room_id, names=[file.name for file in files])
+    with stored_together(_bodies(files, changes)):
+        kept = keep_files(
+            owner=context.member,
+            room_id=context.room_id,
+            files=files,
+            provenance=Provenance(
+                run_id=context.run_id,
+                call_id=context.call_id,
+                agent_name=context.agent.name,
+                agent_slug=context.agent.slug,
+            ),
+        )
+        if changes is not None:
+            try:
+                take_back(done.lease, changes, release_after=True)
+            except LeaseLost as lost:
+                return ToolFailure(Reason.CONFLICT, str(lost), retryable=True)
+            except WorkspaceFull as too_much:
+                full = str(too_much)
+    keep_cell(done.lease, done.cell)
     return _told(done, kept, full)
+
+
+def _bodies(files: list[NativeFile], changes: WorkChanges | None) -> Iterator[bytes]:
+    """Yield all that a call stores: two that made the same files store it in the same order."""
+    for file in files:
+        yield from file.bodies
+    if changes is not None:
+        yield from (file.content for file in changes.changed)
 
 
 def _told(done: _Done, kept: dict[str, Kept], full: str) -> ToolOk | ToolFailure:
@@ -261,10 +286,10 @@ def _value(done: _Done, kept: dict[str, Kept], unfit: list[Found], full: str) ->
         "files": [_file(name, one) for name, one in kept.items()],
         "milliseconds": result.stats.wall_ms,
     }
-    if done.value is not None:
-        value["value"] = endings.tail(done.value.encode("utf-8", "replace"))
-    if done.notes:
-        value["kernel"] = list(done.notes)
+    if done.cell.value is not None:
+        value["value"] = endings.tail(done.cell.value.encode("utf-8", "replace"))
+    if done.cell.notes:
+        value["kernel"] = list(done.cell.notes)
     if unfit:
         value["not_kept"] = [{"name": one.name, "why": one.unfit} for one in unfit]
     if changes is not None and not full:
@@ -273,8 +298,16 @@ def _value(done: _Done, kept: dict[str, Kept], unfit: list[Found], full: str) ->
             "removed": list(changes.removed[:MAX_NAMED]),
             "left_out": [{"name": o.name, "why": o.code} for o in changes.left_out[:MAX_NAMED]],
         }
-    if done.unshared:
-        value["shared_files_without_room"] = done.unshared
+    if done.shared.left_out:
+        value["shared_files_without_room"] = done.shared.left_out
+    if done.shared.changed:
+        value["shared_files_changed"] = {
+            "files": [
+                {"name": o.name, "artifact_id": o.artifact_id, "admitted": o.admitted, "now": o.now}
+                for o in done.shared.changed
+            ],
+            "note": _CHANGED,
+        }
     return value
 
 

@@ -18,6 +18,8 @@ from apps.sandbox.client import Limits
 from apps.sandbox.commands import Bench, call_human_tool
 from apps.sandbox.errors import JobRefused
 from apps.sandbox.runner import ReplyKind, ToolReply
+from apps.sandbox.session_ends import CleanupFailed
+from apps.sandbox.sessions import OwnSession
 from apps.tools.checking.declarations import BUILTIN
 from apps.tools.checking.selection import Audience, Selection
 from apps.tools.checking.static import Sheet, ToolSheet
@@ -102,6 +104,7 @@ def _call(sheet: Sheet, tool: ToolSheet, arguments: Any, socket: Path | None) ->
         return _refused("arguments", "They do not satisfy the input schema.") | {
             "errors": [error.as_dict() for error in errors]
         }
+    own = OwnSession()
     try:
         with _files(sheet) as files:
             reply = call_packaged(
@@ -112,10 +115,21 @@ def _call(sheet: Sheet, tool: ToolSheet, arguments: Any, socket: Path | None) ->
                 deadline_s=spec.timeout_s,
                 path=socket,
                 files=files,
+                sessions=own.ask,
             )
+        outcome = outcome_of(tool, reply)
     except JobRefused as refusal:
-        return _refused("sandbox", str(refusal))
-    return outcome_of(tool, reply)
+        outcome = _refused("sandbox", str(refusal))
+    except BaseException:
+        # Interrupted, or broken: what was started for it is stopped all the same.
+        own.close()
+        raise
+    try:
+        own.close()
+    except CleanupFailed as unclean:
+        # Whatever the call came to: this is what the check ends with.
+        return _refused("cleanup", unclean.message)
+    return outcome
 
 
 def _files(sheet: Sheet) -> AbstractContextManager[FolderFiles | None]:
