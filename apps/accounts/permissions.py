@@ -31,7 +31,7 @@ class Permission(StrEnum):
     PROPOSAL_REVIEW = "proposals.review_packageproposal"
     PROPOSAL_WORK = "proposals.work_on_packageproposal"
     ARTIFACT_READ = "artifacts.read_artifact"
-    ARTIFACT_CHANGE = "artifacts.change_artifact"
+    ARTIFACT_EDIT = "artifacts.edit_artifact"
     PACKAGE_MANAGE = "packages.manage_package"
     POLICY_MANAGE = "grants.manage_policy"
     AUTOMATION_REVOKE = "automations.revoke_automation"

@@ -141,7 +141,7 @@ def _unfit(admitted: _Admitted, declared: Declared) -> str:
         courier is None or network_allowed(courier.network)
     ):
         return "This deployment lets packages have no such network, so the tool is off."
-    if not isinstance(declared.entry, CommandEntry):
+    if not isinstance(declared.entry, CommandEntry | FileEntry):
         return ""
     try:
         _prepare(admitted)
