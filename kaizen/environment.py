@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from apps.domain.egress import AddressBlock, BadNetwork, read_blocks
+from apps.domain.internalhosts import BadHost, InternalHosts
 from kaizen.liveness import PooledConnection
 
 REQUIRED = (
@@ -109,6 +110,15 @@ class Environment:
             return read_blocks(self.listing(name))
         except BadNetwork as problem:
             raise ImproperlyConfigured(f"{name}: {problem}") from problem
+
+    def hosts(self, name: str) -> tuple[str, ...]:
+        """Return hosts, suffixes, addresses and blocks, refusing an entry that names nothing."""
+        given = tuple(self.listing(name))
+        try:
+            InternalHosts(given)
+        except BadHost as problem:
+            raise ImproperlyConfigured(f"{name}: {problem}") from problem
+        return given
 
 
 def database(url: str, *, pool_size: int) -> dict[str, Any]:

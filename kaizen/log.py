@@ -1,5 +1,6 @@
 """How is a log line made, and how does one correlation id reach every line of one story?"""
 
+import logging
 import re
 from collections.abc import Mapping, MutableMapping
 from typing import Any
@@ -17,6 +18,28 @@ _URL_PASSWORD = re.compile(r"(\w+://[^/\s:@]*:)[^@\s/]+@")
 # Another system answers a waiting call under its token.
 _TOKEN_IN_PATH = re.compile(r"(/pauses/)[^/]+")
 _MASK = "[hidden]"
+# What these say below their level are headers, cookies, bodies and addresses with credentials.
+# Their levels are no setting: whoever looks for a fault with DEBUG must not find somebody's secret.
+FLOORS: dict[str, int] = {
+    "amqp": logging.WARNING,
+    "celery.app.trace": logging.WARNING,
+    "celery.beat": logging.WARNING,
+    "celery.bootsteps": logging.INFO,
+    "celery.worker.strategy": logging.WARNING,
+    "django.db.backends": logging.INFO,
+    "h11": logging.WARNING,
+    "httpcore": logging.WARNING,
+    "httpcore2": logging.WARNING,
+    "httpx": logging.WARNING,
+    "httpx2": logging.WARNING,
+    "kombu": logging.INFO,
+    "openai": logging.WARNING,
+    "psycopg": logging.WARNING,
+    "redis": logging.WARNING,
+    "urllib3": logging.WARNING,
+    "uvicorn": logging.INFO,
+    "websockets": logging.INFO,
+}
 
 
 class RequestLogMiddleware(RequestMiddleware):
@@ -61,6 +84,25 @@ def _masked(name: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_masked("", inner) for inner in value]
     return value
+
+
+class Floors(logging.Filter):
+    """Drops what a library says below its floor, also where it sets its own level to say more.
+
+    One of them does so for a variable of the environment.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let a record through unless its logger, or one above it, has a higher floor."""
+        parts = record.name.split(".")
+        names = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
+        return record.levelno >= next((FLOORS[name] for name in names if name in FLOORS), 0)
+
+
+def _at_least(floor: int, level: str) -> int:
+    """Return the floor, or what the deployment wants where that is still less."""
+    wanted = logging.getLevelNamesMapping().get(level, floor)
+    return max(floor, wanted)
 
 
 def connect() -> None:
@@ -119,17 +161,20 @@ def configuration(*, console: bool, level: str) -> dict[str, Any]:
                 ],
             }
         },
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "kaizen"}},
+        "filters": {"floors": {"()": Floors}},
+        "handlers": {
+            "stderr": {
+                "class": "logging.StreamHandler",
+                "formatter": "kaizen",
+                "filters": ["floors"],
+            }
+        },
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
             # The request log says each of these once, with more context.
             "django.server": {"handlers": [], "propagate": False},
             "django.request": {"handlers": [], "propagate": False},
             "uvicorn.access": {"handlers": [], "propagate": False},
-            "httpx": {"level": "WARNING"},
-            "celery.worker.strategy": {"level": "WARNING"},
-            "celery.app.trace": {"level": "WARNING"},
-            "celery.beat": {"level": "WARNING"},
-            "openai": {"level": "WARNING"},
+            **{name: {"level": _at_least(floor, level)} for name, floor in FLOORS.items()},
         },
     }

@@ -52,6 +52,9 @@ KAIZEN_PACKAGE_NETWORKS = env.words(
 ) or frozenset({"none", "allowlist"})
 KAIZEN_EGRESS_EXEMPT = env.blocks("KAIZEN_EGRESS_EXEMPT")
 
+# --- what no model reads, besides the hosts of our own stores, sockets and nodes
+KAIZEN_INTERNAL_HOSTS = env.hosts("KAIZEN_INTERNAL_HOSTS")
+
 # --- how far a turn goes
 KAIZEN_CONTEXT_TOKENS = env.number("KAIZEN_CONTEXT_TOKENS", 96_000, least=2_000)
 KAIZEN_TURN_INACTIVITY_S = env.number("KAIZEN_TURN_INACTIVITY_S", 180, least=5)
@@ -225,6 +228,7 @@ SPECTACULAR_SETTINGS = {
         "ApprovalState": "apps.approvals.models.ApprovalRequest.State",
         "ProposalState": "apps.proposals.models.PackageProposal.State",
         "ProposalTestState": "apps.proposals.models.ProposalTest.State",
+        "ArtifactRole": "apps.artifacts.api.serializers.ARTIFACT_ROLES",
         "ParticipantRole": "apps.rooms.models.Participant.Role",
     },
     "SWAGGER_UI_DIST": "SIDECAR",

@@ -29,6 +29,9 @@ class Permission(StrEnum):
     AGENT_USE = "agents.use_agent"
     AGENT_MANAGE = "agents.manage_agent"
     PROPOSAL_REVIEW = "proposals.review_packageproposal"
+    PROPOSAL_WORK = "proposals.work_on_packageproposal"
+    ARTIFACT_READ = "artifacts.read_artifact"
+    ARTIFACT_EDIT = "artifacts.edit_artifact"
     PACKAGE_MANAGE = "packages.manage_package"
     POLICY_MANAGE = "grants.manage_policy"
     AUTOMATION_REVOKE = "automations.revoke_automation"
@@ -98,6 +101,28 @@ def holders(permission: Permission, obj: Model, among: Collection[int]) -> set[i
         permission__codename=permission.codename,
     )
     return set(rows.values_list("user_id", flat=True))
+
+
+def members_with(obj: Model, permission: Permission, more: Permission) -> QuerySet[User]:
+    """Return the members who hold a permission on this object, each with whether `more` is held.
+
+    Those whose accounts are switched off are among them: what they hold can be withdrawn as well.
+    """
+    rows: QuerySet[Any] = get_user_obj_perms_model(obj)._default_manager.filter(
+        content_object_id=obj.pk
+    )
+    those = rows.filter(permission__codename=permission.codename)
+    further = rows.filter(permission__codename=more.codename, user_id=OuterRef("pk"))
+    return User.objects.filter(pk__in=those.values("user_id")).annotate(more=Exists(further))
+
+
+def held_ids(model: type[Model], user: User, *permissions: Permission) -> QuerySet[Any]:
+    """Return the ids of the objects on which this member holds any, to look them up in a query."""
+    table: Any = get_user_obj_perms_model(model())
+    rows: QuerySet[Any] = table._default_manager.filter(
+        user_id=user.pk, permission__codename__in=[p.codename for p in permissions]
+    )
+    return rows.values("content_object_id")
 
 
 def held(queryset: QuerySet[M], user: User, *permissions: Permission) -> QuerySet[M]:

@@ -34,6 +34,7 @@ class AgentAdmin(ModelAdmin):
         "ceiling",
         "model_name",
         "parallel_tool_calls",
+        "sees_images",
         "inactivity_s",
         "budget_s",
         "context_tokens",

@@ -21,6 +21,8 @@ class Agent(Stamped):
     model_name = models.CharField(max_length=120, blank=True)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     parallel_tool_calls = models.BooleanField(default=True)
+    # Whether its model takes images; one that does not refuses the whole request.
+    sees_images = models.BooleanField(default=False)
     inactivity_s = models.PositiveIntegerField(null=True, blank=True)
     budget_s = models.PositiveIntegerField(null=True, blank=True)
     context_tokens = models.PositiveIntegerField(null=True, blank=True)

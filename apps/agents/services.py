@@ -28,6 +28,7 @@ CHANGEABLE = (
     "ceiling",
     "model_name",
     "parallel_tool_calls",
+    "sees_images",
     "inactivity_s",
     "budget_s",
     "context_tokens",
@@ -207,7 +208,7 @@ def _checked(field: str, value: Any) -> Any:
     match field:
         case "ceiling":
             return _ceiling(value)
-        case "enabled" | "parallel_tool_calls":
+        case "enabled" | "parallel_tool_calls" | "sees_images":
             return bool(value)
         case "inactivity_s" | "budget_s" | "context_tokens":
             return _bound(field, value)

@@ -11,6 +11,7 @@ from unfold.contrib.filters.admin import ChoicesDropdownFilter
 from unfold.decorators import display
 
 from apps.artifacts.models import Artifact
+from apps.artifacts.roles import people_of
 from apps.core.admin import (
     Card,
     Cell,
@@ -72,6 +73,17 @@ class ArtifactAdmin(SheetAdmin):
                         )
                         for one in versions
                     ],
+                ),
+                Card(
+                    "Shared with",
+                    aside=True,
+                    facts=[
+                        Fact(
+                            "Collaborator" if getattr(one, "more", False) else "Reader", person(one)
+                        )
+                        for one in people_of(obj)
+                    ]
+                    or [Fact("Nobody", Cell("besides its room"))],
                 ),
                 Card(
                     "Facts",

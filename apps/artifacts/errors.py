@@ -35,3 +35,9 @@ class DraftTaken(Conflict):
     """The draft belongs to another turn, or to a later hold on this one, or is over."""
 
     code = "draft_taken"
+
+
+class TooManyShares(Conflict):
+    """The artifact is shared with as many members as may be."""
+
+    code = "too_many_shares"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
+from apps.accounts.models import ObjectPermission
 from apps.artifacts.querysets import ArtifactQuerySet, DraftQuerySet
 from apps.core.models import Blob, Stamped
 from apps.rooms.models import Room
@@ -36,6 +37,10 @@ class Artifact(Stamped):
     class Meta:
         ordering = ["-updated_at"]
         default_permissions = ("view",)
+        permissions = [
+            ("read_artifact", "Read the artifact"),
+            ("edit_artifact", "Edit the artifact"),
+        ]
         indexes = [models.Index(fields=["room", "-updated_at"], name="artifacts_of_room")]
         constraints = [
             models.UniqueConstraint(
@@ -52,6 +57,12 @@ class Artifact(Stamped):
 
     def __str__(self) -> str:
         return self.title
+
+
+class ArtifactPermission(ObjectPermission):
+    """What a member holds on an artifact that its owner shared with them."""
+
+    content_object = models.ForeignKey(Artifact, on_delete=models.CASCADE)
 
 
 class ArtifactVersion(Stamped):

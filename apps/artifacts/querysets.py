@@ -7,18 +7,29 @@ from typing import Any
 from django.db import models
 
 from apps.accounts.models import User
+from apps.accounts.permissions import Permission, held_ids
 from apps.rooms.models import Room
 from apps.runs.models import Run
 
 
 class ArtifactQuerySet(models.QuerySet[Any]):
-    """Artifacts, narrowed by who asks: access comes from owner and room, not from own rows."""
+    """Artifacts, narrowed by who asks: an agent's access comes from owner and room alone."""
 
     def visible_to(self, user: User) -> ArtifactQuerySet:
         """Keep one's own artifacts and those of rooms that one takes part in."""
         if not user.is_active:
             return self.none()
         return self.filter(models.Q(owner=user) | models.Q(room__in=Room.objects.visible_to(user)))
+
+    def readable_by(self, user: User) -> ArtifactQuerySet:
+        """Keep those too that were shared with this person, for whom no agent reads them."""
+        if not user.is_active:
+            return self.none()
+        shared = held_ids(self.model, user, Permission.ARTIFACT_READ)
+        rooms = Room.objects.visible_to(user)
+        return self.filter(
+            models.Q(owner=user) | models.Q(room__in=rooms) | models.Q(pk__in=shared)
+        )
 
     def writable_by(self, user: User) -> ArtifactQuerySet:
         """Keep the artifacts whose owner this member is."""

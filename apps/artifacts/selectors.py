@@ -30,10 +30,21 @@ class Page:
     total_lines: int
 
 
-def artifacts_for(user: User, *, room_id: Any = None) -> QuerySet[Artifact]:
-    """Return the artifacts that the member may read: all of them, or those of one room."""
-    rows: QuerySet[Artifact] = Artifact.objects.visible_to(user).select_related("owner")
+def artifacts_for(
+    user: User, *, room_id: Any = None, in_person: bool = False
+) -> QuerySet[Artifact]:
+    """Return the artifacts that the member may read: all of them, or those of one room.
+
+    What others shared with the member is among them only where the member reads in person.
+    """
+    rows: QuerySet[Artifact] = _readable(user, in_person).select_related("owner")
     return rows if room_id is None else rows.filter(room_id=room_id)
+
+
+def _readable(user: User, in_person: bool) -> QuerySet[Any]:
+    if in_person:
+        return Artifact.objects.readable_by(user)
+    return Artifact.objects.visible_to(user)
 
 
 def versions_of(artifact: Artifact) -> QuerySet[ArtifactVersion]:
@@ -41,10 +52,10 @@ def versions_of(artifact: Artifact) -> QuerySet[ArtifactVersion]:
     return ArtifactVersion.objects.filter(artifact=artifact).select_related("author")
 
 
-def visible_artifact(*, artifact_id: Any, user: User) -> Artifact:
+def visible_artifact(*, artifact_id: Any, user: User, in_person: bool = False) -> Artifact:
     """Return an artifact that the member may read, or refuse as if it did not exist."""
     artifact: Artifact | None = (
-        Artifact.objects.visible_to(user)
+        _readable(user, in_person)
         .select_related("owner", "room")
         .filter(pk=as_uuid(artifact_id))
         .first()
@@ -54,11 +65,29 @@ def visible_artifact(*, artifact_id: Any, user: User) -> Artifact:
     return artifact
 
 
+def artifact_to_change(*, artifact_id: Any, room_id: Any, user: User) -> Artifact:
+    """Return a text of this room that the member may write on, or refuse as if there were none."""
+    artifact: Artifact | None = (
+        Artifact.objects.writable_by(user)
+        .filter(pk=as_uuid(artifact_id), room_id=room_id)
+        .exclude(kind=Artifact.Kind.FILE)
+        .first()
+    )
+    if artifact is None:
+        raise ArtifactNotFound("There is no such artifact that you may change in this room.")
+    return artifact
+
+
 def visible_version(
-    *, artifact_id: Any, number: int | None, user: User, with_body: bool = True
+    *,
+    artifact_id: Any,
+    number: int | None,
+    user: User,
+    with_body: bool = True,
+    in_person: bool = False,
 ) -> ArtifactVersion:
     """Return one version of an artifact that the member may read: the newest unless numbered."""
-    artifact = visible_artifact(artifact_id=artifact_id, user=user)
+    artifact = visible_artifact(artifact_id=artifact_id, user=user, in_person=in_person)
     rows = artifact.versions.select_related("author", "artifact", *(["blob"] if with_body else []))
     version = rows.filter(number=artifact.head if number is None else number).first()
     if version is None:
@@ -81,9 +110,13 @@ def content_of(version: ArtifactVersion) -> bytes:
     return bytes(version.blob.content)
 
 
-def stored_file(*, artifact_id: Any, number: int, user: User) -> StoredFile:
+def stored_file(
+    *, artifact_id: Any, number: int, user: User, in_person: bool = False
+) -> StoredFile:
     """Return one version that the member may read as a file to hand out, without its bytes."""
-    version = visible_version(artifact_id=artifact_id, number=number, user=user, with_body=False)
+    version = visible_version(
+        artifact_id=artifact_id, number=number, user=user, with_body=False, in_person=in_person
+    )
     return StoredFile(version.blob_id, version.size, download_name(version), media_type_of(version))
 
 

@@ -82,6 +82,26 @@ def update_artifact(
     )
     if artifact is None:
         raise ArtifactNotFound("There is no such artifact that you may change in this room.")
+    return add_text(
+        artifact,
+        author=member,
+        expected_version=expected_version,
+        body=body,
+        title=title,
+        provenance=provenance,
+    )
+
+
+def add_text(
+    artifact: Artifact,
+    *,
+    author: User,
+    expected_version: int,
+    body: str,
+    title: str | None,
+    provenance: Provenance | None,
+) -> ArtifactVersion:
+    """Add a version of text to an artifact that is locked, on top of the one that was read."""
     if artifact.kind == Artifact.Kind.FILE:
         raise NotText(
             f"{artifact.file_name} is a native file, which is not written as text."
@@ -95,7 +115,7 @@ def update_artifact(
         )
     title = artifact.title if title is None else checked_title(title)
     check_body(body)
-    return _add_version(artifact, author=member, title=title, body=body, provenance=provenance)
+    return _add_version(artifact, author=author, title=title, body=body, provenance=provenance)
 
 
 def as_uuid(value: Any) -> uuid.UUID:
@@ -107,7 +127,7 @@ def as_uuid(value: Any) -> uuid.UUID:
 
 
 def _add_version(
-    artifact: Artifact, *, author: User, title: str, body: str, provenance: Provenance
+    artifact: Artifact, *, author: User, title: str, body: str, provenance: Provenance | None
 ) -> ArtifactVersion:
     raw = body.encode("utf-8")
     artifact.title = title
@@ -124,12 +144,16 @@ def append_version(
     artifact: Artifact,
     *,
     author: User,
-    provenance: Provenance,
+    provenance: Provenance | None,
     content: bytes,
     characters: int = 0,
     **about: Any,
 ) -> ArtifactVersion:
-    """Add a version to an artifact that is locked or new, and tell the room of it."""
+    """Add a version to an artifact that is locked or new, and tell the room of it.
+
+    Without provenance a person wrote it in person.
+    """
+    call = str(provenance.call_id) if provenance else ""
     artifact.head += 1
     artifact.save(update_fields=["head", "title", "updated_at"])
     version = ArtifactVersion.objects.create(
@@ -140,9 +164,9 @@ def append_version(
         size=len(content),
         characters=characters,
         author=author,
-        agent_name=provenance.agent_name,
-        run_id=provenance.run_id,
-        call_id=provenance.call_id,
+        agent_name=provenance.agent_name if provenance else "",
+        run_id=provenance.run_id if provenance else None,
+        call_id=provenance.call_id if provenance else None,
         **about,
     )
     record(
@@ -150,12 +174,12 @@ def append_version(
         action="artifact.created" if artifact.head == 1 else "artifact.updated",
         subject=artifact,
         digest=version.blob_id,
-        detail={"version": version.number, "call": str(provenance.call_id)},
+        detail={"version": version.number, "call": call},
     )
     publish_event(
         room_id=artifact.room_id,
         kind="artifact.saved",
-        actor=f"agent:{provenance.agent_slug}",
+        actor=f"agent:{provenance.agent_slug}" if provenance else author,
         data={
             "artifact": str(artifact.pk),
             "version": version.number,
@@ -164,10 +188,10 @@ def append_version(
             "language": artifact.language,
             "size": version.size,
             "media_type": version.media_type,
-            "call": str(provenance.call_id),
+            "call": call,
             "target": version.target,
             "by": {
-                "agent": provenance.agent_name,
+                "agent": provenance.agent_name if provenance else "",
                 "member": {"id": author.pk, "username": author.username, "name": author.name},
             },
         },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from apps.boundary.standing import Standing
-from apps.domain.tooling import EffectDomain, Guard, Outcome, ToolFailure, ToolOk
+from apps.domain.tooling import EffectDomain, Guard, Outcome, ToolFailure, ToolImage, ToolOk
 from apps.runs.models import Call, Run
 from apps.tools.contract import Tool
 
@@ -91,6 +91,11 @@ class Executed:
     def failure(self) -> ToolFailure | None:
         """The failure, where there was one."""
         return self.result if isinstance(self.result, ToolFailure) else None
+
+    @property
+    def images(self) -> tuple[ToolImage, ...]:
+        """The images of a success."""
+        return self.result.images if isinstance(self.result, ToolOk) else ()
 
     @property
     def reason(self) -> str:

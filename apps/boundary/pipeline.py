@@ -253,6 +253,7 @@ def settle_executed(*, begun: Begun, executed: Execution, executor: str) -> Call
         explanation=executed.explanation,
         failure=executed.failure,
         provenance=executed.result.provenance,
+        images=executed.images,
     ).call
 
 

@@ -9,6 +9,7 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
+from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import display
 from unfold.widgets import UnfoldAdminPasswordWidget, UnfoldAdminTextInputWidget
 
@@ -184,7 +185,10 @@ class SecretGrantAdmin(_Guarded):
     form = SecretGrantForm
     list_display = ("package", "need", "secret", "granted_by", "created_at")
     list_select_related = ("package", "secret", "granted_by")
-    list_filter = ("package",)
+    # Found as one types, for there may be very many of both.
+    autocomplete_fields = ("package", "secret")
+    list_filter = (("package", AutocompleteSelectFilter),)
+    list_filter_submit = True
     search_fields = ("package__name", "need", "secret__name")
     search_help_text = "Package, name or secret"
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from apps.domain.seeing import TOKENS_PER_IMAGE, images_in
+
 MAX_SUMMARY: Final = 24_000
 MAX_LINE: Final = 420
 _MAX_SAID: Final = 240
@@ -48,7 +50,7 @@ class PastStep:
 
 def estimate(messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]] = ()) -> int:
     """Return about how many tokens a request has: a quarter of its bytes, never far too few."""
-    return sum(
+    return images_in(messages) * TOKENS_PER_IMAGE + sum(
         (len(json.dumps(part, ensure_ascii=False).encode("utf-8", "surrogatepass")) + 3) // 4
         for part in (*messages, *tools)
     )

@@ -1,7 +1,7 @@
 """What goes back to the model of a tool's result?
 
-Only what the tool declared, without credentials, within bounds, and marked where it came from
-outside. What is left out is said, so that a model never takes a part for the whole.
+Only what the tool declared, without credentials and hosts of ours, within bounds, and marked where
+it came from outside. What is left out is said, so that a model never takes a part for the whole.
 """
 
 import json
@@ -10,6 +10,7 @@ from json.encoder import encode_basestring
 from typing import Any, Final
 
 from apps.domain.canvases import NOTHING_ON_SCREEN, without_canvases
+from apps.domain.internalhosts import NO_HOSTS, InternalHosts
 from apps.domain.redaction import redact
 from apps.domain.tooling import Specification, ToolFailure, ToolOk
 from apps.domain.words import UNSTORABLE, storable
@@ -33,14 +34,18 @@ _SHORT: Final = 200
 
 
 def project(
-    result: ToolOk | ToolFailure, spec: Specification, *, max_chars: int = MAX_CHARS
+    result: ToolOk | ToolFailure,
+    spec: Specification,
+    *,
+    hosts: InternalHosts = NO_HOSTS,
+    max_chars: int = MAX_CHARS,
 ) -> dict[str, Any]:
     """Return the bounded, redacted JSON object that stands for a result in front of a model."""
     if isinstance(result, ToolFailure):
-        return _projected_failure(result, spec)
+        return _projected_failure(result, spec, hosts)
     # Nothing draws canvases beside a conversation yet, so every one is dropped.
     plain, dropped = without_canvases(declared_only(result.value, spec.output_schema))
-    value = bound(redact(plain), max_chars=max_chars)
+    value = bound(hosts.hidden(redact(plain)), max_chars=max_chars)
     projected: dict[str, Any] = {"status": "ok"}
     if spec.outside_data:
         projected["outside_data"] = OUTSIDE_NOTICE
@@ -48,7 +53,7 @@ def project(
     if dropped:
         projected["on_screen"] = NOTHING_ON_SCREEN
     if result.artifacts:
-        projected["artifacts"] = list(result.artifacts[:MAX_SAVED])
+        projected["artifacts"] = [hosts.hide(name) for name in result.artifacts[:MAX_SAVED]]
     return projected
 
 
@@ -91,28 +96,30 @@ def bound(
     return "[left out: the value is too large]"
 
 
-def _projected_failure(failure: ToolFailure, spec: Specification) -> dict[str, Any]:
+def _projected_failure(
+    failure: ToolFailure, spec: Specification, hosts: InternalHosts
+) -> dict[str, Any]:
     projected: dict[str, Any] = {
         "status": "error",
         "reason": failure.reason.value,
-        "message": _said(failure),
+        "message": _said(failure, hosts),
         "retryable": failure.retryable,
         "fault": failure.fault.value,
     }
     if spec.outside_data:
         projected["outside_data"] = OUTSIDE_NOTICE
     if failure.details is not None:
-        projected["details"] = bound(redact(failure.details))
+        projected["details"] = bound(hosts.hidden(redact(failure.details)))
     if failure.non_substitutable:
         projected["non_substitutable"] = True
     if failure.saved:
-        projected["saved"] = list(failure.saved[:MAX_SAVED])
+        projected["saved"] = [hosts.hide(name) for name in failure.saved[:MAX_SAVED]]
         projected["notice"] = INCOMPLETE_NOTICE
     return projected
 
 
-def _said(failure: ToolFailure) -> str:
-    message = redact(storable(failure.message))
+def _said(failure: ToolFailure, hosts: InternalHosts) -> str:
+    message = hosts.hide(redact(storable(failure.message)))
     return str(bound(message)) if failure.stated else _clipped(message, MAX_MESSAGE)
 
 

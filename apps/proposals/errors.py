@@ -76,6 +76,12 @@ class AlreadyOpen(Conflict):
     code = "proposal_open"
 
 
+class TooManyCollaborators(Conflict):
+    """As many members work on the draft as may."""
+
+    code = "too_many_collaborators"
+
+
 class TooManyOpen(Conflict):
     """The author has as many open proposals as one may have."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
+from apps.accounts.models import ObjectPermission, User
 from apps.core.models import Blob, Stamped
 from apps.domain.manifests import FORMAT_TITLES
 from apps.proposals.querysets import ProposalQuerySet
@@ -35,6 +37,8 @@ class PackageProposal(Stamped):
     # The content address of what the package needs of others; empty where it needs nothing.
     dependencies = models.CharField(max_length=64, blank=True)
     revision = models.PositiveIntegerField(default=1)
+    # Who changed the draft besides its author; none of them decides on it, whatever they hold now.
+    writers = ArrayField(models.BigIntegerField(), default=list, blank=True)
     note = models.CharField(max_length=500, blank=True)
     state = models.CharField(max_length=10, choices=State.choices, default=State.DRAFT)
     submitted_at = models.DateTimeField(null=True, blank=True)
@@ -51,7 +55,10 @@ class PackageProposal(Stamped):
         verbose_name = "proposal"
         verbose_name_plural = "review queue"
         default_permissions = ("view",)
-        permissions = [("review_packageproposal", "Review package proposals")]
+        permissions = [
+            ("review_packageproposal", "Review package proposals"),
+            ("work_on_packageproposal", "Work on a draft"),
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["author", "ref"],
@@ -64,10 +71,20 @@ class PackageProposal(Stamped):
     def __str__(self) -> str:
         return self.ref
 
+    def was_written_by(self, user: User) -> bool:
+        """Say whether a member wrote this, or a part of it."""
+        return user.pk == self.author_id or user.pk in self.writers
+
     @property
     def format_title(self) -> str:
         """What the package holds, in two words."""
         return FORMAT_TITLES.get(self.format, self.format)
+
+
+class ProposalPermission(ObjectPermission):
+    """What a member holds on a proposal."""
+
+    content_object = models.ForeignKey(PackageProposal, on_delete=models.CASCADE)
 
 
 class ProposalFile(models.Model):

@@ -38,7 +38,7 @@ def queue_figures(*, reviewer: User) -> QueueFigures:
     found = PackageProposal.objects.exclude(submitted_at=None).aggregate(
         submitted=Count("pk", filter=waits),
         oldest=Min("submitted_at", filter=waits),
-        own=Count("pk", filter=waits & Q(author=reviewer)),
+        own=Count("pk", filter=waits & (Q(author=reviewer) | Q(writers__contains=[reviewer.pk]))),
         recent=Count("pk", filter=recent),
         usual=Avg(took, filter=recent),
         approved=Count("pk", filter=Q(state=State.APPROVED)),

@@ -20,7 +20,7 @@ from apps.packages.services import check_admissible, pins_or_refuse
 from apps.proposals.comparison import Comparison, compare_contracts
 from apps.proposals.differences import ROW_BUDGET, DiffRow, FileDiff, compare_texts, compare_trees
 from apps.proposals.models import PINS, PackageProposal, ProposalTest
-from apps.proposals.selectors import ENDED_WITH_EVIDENCE, draft_tree, locked_packages
+from apps.proposals.selectors import ENDED_WITH_EVIDENCE, draft_tree, helpers_of, locked_packages
 
 HISTORY = 50
 ONE_FILE_BUDGET = 20_000
@@ -79,6 +79,8 @@ class ReviewSheet:
     history: Sequence[Told]
     gates: Sequence[Gate]
     may_decide: bool
+    helpers: Sequence[str]
+    """The names of those who wrote parts of it, or may."""
     dependencies: Sequence[LockedPackage]
 
     @property
@@ -135,7 +137,8 @@ def review_sheet(
         receipt=receipt,
         history=history_of(proposal.key, limit=HISTORY),
         gates=gates,
-        may_decide=proposal.state == State.SUBMITTED and proposal.author_id != reviewer.pk,
+        may_decide=proposal.state == State.SUBMITTED and not proposal.was_written_by(reviewer),
+        helpers=[person.name for person in helpers_of(proposal)],
         dependencies=locked_packages(tree),
     )
 
@@ -194,7 +197,7 @@ def _gates(
 ) -> list[Gate]:
     if proposal.state != State.SUBMITTED:
         return [Gate(False, _decided(proposal), "#history")]
-    own = proposal.author_id == reviewer.pk
+    own = proposal.was_written_by(reviewer)
     intact = (tree_digest(tree), digest(proposal.manifest)) == (
         proposal.artifact_hash,
         proposal.contract_digest,

@@ -9,6 +9,7 @@ from django.db.models import F, OuterRef, Prefetch, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
 from apps.accounts.models import User
+from apps.accounts.permissions import Permission, members_with
 from apps.domain.lockfiles import BadLock, LockedPackage, dependencies_of
 from apps.packages.selectors import read_tree
 from apps.proposals.errors import NoSuchTest, ProposalNotFound
@@ -55,6 +56,21 @@ def locked_packages(tree: Mapping[str, bytes]) -> Sequence[LockedPackage]:
         return dependencies_of(tree).packages
     except BadLock:
         return ()
+
+
+def collaborators_of(*, proposal_id: Any, user: User) -> QuerySet[User]:
+    """Return who works on a proposal that the member may see, besides its author."""
+    proposal = PackageProposal.objects.visible_to(user).filter(pk=proposal_id).first()
+    if proposal is None:
+        raise ProposalNotFound("There is no such proposal.")
+    return members_with(proposal, Permission.PROPOSAL_WORK, Permission.PROPOSAL_WORK)
+
+
+def helpers_of(proposal: PackageProposal) -> list[User]:
+    """Return who changed a proposal or works on it, besides its author."""
+    working = members_with(proposal, Permission.PROPOSAL_WORK, Permission.PROPOSAL_WORK)
+    rows = User.objects.filter(Q(pk__in=proposal.writers) | Q(pk__in=working.values("pk")))
+    return list(rows.order_by("username"))
 
 
 def tests_of(*, proposal_id: Any, user: User) -> QuerySet[ProposalTest]:

@@ -86,4 +86,9 @@ def held_blobs() -> list[str]:
         *Call.objects.exclude(arguments_blob="").values_list("arguments_blob", flat=True),
         *Call.objects.exclude(projection_blob="").values_list("projection_blob", flat=True),
         *JournalEntry.objects.exclude(blob_digest="").values_list("blob_digest", flat=True),
+        *(
+            one["digest"]
+            for images in Call.objects.exclude(images=[]).values_list("images", flat=True)
+            for one in images
+        ),
     ]

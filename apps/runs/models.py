@@ -180,6 +180,8 @@ class RunInput(Caused):
     outside = models.TextField(blank=True, default="")
     position = models.PositiveBigIntegerField()
     steer = models.BooleanField(default=False)
+    # What the server itself routes the run to: a tool, and the artifact that it is about.
+    routed = models.JSONField(default=dict, blank=True)
     run = models.ForeignKey(
         Run, on_delete=models.CASCADE, null=True, blank=True, related_name="inputs"
     )
@@ -274,6 +276,8 @@ class Call(Stamped):
     rule = models.CharField(max_length=60, blank=True)
     projection = models.JSONField(null=True)
     projection_blob = models.CharField(max_length=71, blank=True)
+    # Images of the result that the run's model may look at: digest, kind and size, never a byte.
+    images = models.JSONField(default=list, blank=True)
 
     attempts = models.PositiveSmallIntegerField(default=0)
     executor = models.CharField(max_length=120, blank=True)

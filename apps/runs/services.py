@@ -6,6 +6,7 @@ imports the engine that runs the turn.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -29,6 +30,7 @@ from apps.runs.bodies import pack
 from apps.runs.causes import Cause, cause_told, inherited, why_not_begin, within
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call, JournalEntry, Run, RunInput, Seat
+from apps.runs.routing import Routed, input_body, policy_of
 
 TURN_TASK = "turns.run_turn"
 START_TASK = "runs.start_waiting"
@@ -110,6 +112,7 @@ def start_run(
     text: str,
     position: int,
     steer: bool = False,
+    routed: Routed | None = None,
     cause: Cause | None = None,
     outside: str = "",
 ) -> Started:
@@ -136,6 +139,7 @@ def start_run(
         outside=outside,
         position=position,
         steer=steers,
+        routed={} if routed is None else routed.as_dict(),
         correlation_id=current_correlation_id(),
         **({} if cause is None else cause.fields),
     )
@@ -185,24 +189,21 @@ def _start_next(*, room_id: Any, agent: Agent) -> Run | None:
         room_id=room_id,
         agent=agent,
         member=waiting.member,
+        policy=policy_of(waiting),
         deadline_at=within(waiting, timezone.now() + RUN_BUDGET),
         correlation_id=waiting.correlation_id,
         **inherited(waiting),
     )
     waiting.run = run
     waiting.save(update_fields=["run"])
-    body: dict[str, Any] = {"text": waiting.text, "position": waiting.position}
-    append_journal(
-        run=run,
-        kind=JournalEntry.Kind.INPUT,
-        body={**body, "outside": waiting.outside} if waiting.outside else body,
-    )
+    append_journal(run=run, kind=JournalEntry.Kind.INPUT, body=input_body(waiting))
     why_not = why_not_begin(waiting, run)
+    routed = {"routed": waiting.routed} if waiting.routed else {}
     record(
         actor=waiting.member,
         action="run.started",
         subject=run,
-        detail={"agent": agent.slug, **cause_told(run)},
+        detail={"agent": agent.slug, **routed, **cause_told(run)},
     )
     publish_event(
         room_id=room_id,
@@ -282,6 +283,7 @@ def settle_call(
     projection: dict[str, Any] | None = None,
     domain: str = "",
     non_substitutable: bool = False,
+    images: Sequence[Mapping[str, Any]] = (),
 ) -> Call:
     """Give a call its one outcome, and say whose failure it was. The run's row is locked.
 
@@ -299,6 +301,7 @@ def settle_call(
         "non_substitutable": non_substitutable,
         "projection": inline,
         "projection_blob": digest,
+        "images": list(images),
         "settled_at": now,
         "executor": "",
         "executor_expires_at": None,

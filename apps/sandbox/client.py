@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
 from django.conf import settings
 
@@ -43,6 +43,7 @@ from apps.sandboxd.limits import CEILINGS, clamp, read_limits
 from apps.sandboxd.probe import decode_probe
 
 __all__ = [
+    "Around",
     "Clamp",
     "JobRefused",
     "Limits",
@@ -61,6 +62,18 @@ __all__ = [
 _NOT_AN_ID: Final = re.compile(r"[^A-Za-z0-9._:-]")
 
 OnOutput = Callable[[str, bytes], None]
+
+
+class Around(TypedDict, total=False):
+    """What stands around a job while it runs: who hears it, who may stop it, which supervisor.
+
+    Functions that only hand these on take them as one.
+    """
+
+    on_output: OnOutput | None
+    cancelled: Callable[[], bool] | None
+    path: Path | None
+
 
 _CONNECT_SECONDS: Final = 5.0
 _PROBE_SECONDS: Final = 45.0

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
 from apps.core.correlation import current_correlation_id
 from apps.domain.egress import NO_NETWORK, Network
 from apps.domain.entries import NodeEntry
 from apps.domain.wire import JsonValue
-from apps.sandbox.client import OnOutput, run
+from apps.sandbox.client import Around, run
 from apps.sandbox.errors import SandboxUnavailable
 from apps.sandbox.runner import (
     ReplyKind,
@@ -58,9 +57,7 @@ def call_node_tool(
     limits: Limits | None = None,
     deadline_s: float,
     correlation: str | None = None,
-    on_output: OnOutput | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    path: Path | None = None,
+    **around: Unpack[Around],
 ) -> ToolReply:
     """Call an exported function of a package tree with its arguments, confined.
 
@@ -80,9 +77,7 @@ def call_node_tool(
         runtimes=("node",),
     )
     try:
-        result = run(
-            spec, deadline_s=deadline_s, on_output=on_output, cancelled=cancelled, path=path
-        )
+        result = run(spec, deadline_s=deadline_s, **around)
     except SandboxUnavailable as away:
         return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
     return judge_reply(heap_judged(result))
@@ -96,9 +91,7 @@ def run_node_tests(
     limits: Limits | None = None,
     deadline_s: float,
     correlation: str | None = None,
-    on_output: OnOutput | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    path: Path | None = None,
+    **around: Unpack[Around],
 ) -> TestReport:
     """Run a package tree's tests with Node's own runner, on a writable copy of the tree.
 
@@ -116,7 +109,7 @@ def run_node_tests(
         dependencies=dependencies,
         runtimes=("pi", "node") if pi else ("node",),
     )
-    result = run(spec, deadline_s=deadline_s, on_output=on_output, cancelled=cancelled, path=path)
+    result = run(spec, deadline_s=deadline_s, **around)
     counts, sentence = judge_tests(heap_judged(result), none_ran=NO_TESTS)
     return report_of(
         result, (counts, sentence), runtime=f"Node {counts.runtime}" if counts.runtime else "Node"

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
 from apps.core.correlation import current_correlation_id
 from apps.domain.commandio.results import BadResult
@@ -24,7 +24,7 @@ from apps.domain.pipackages import FoundTool, Skill
 from apps.domain.piresults import rebuild
 from apps.domain.problems import Problem
 from apps.domain.wire import JsonValue
-from apps.sandbox.client import OnOutput, run
+from apps.sandbox.client import Around, OnOutput, run
 from apps.sandbox.errors import SandboxUnavailable
 from apps.sandbox.node import PI_VARIABLES, heap_judged, node_command
 from apps.sandbox.replies import BadReply, read_frame
@@ -159,9 +159,7 @@ def call_pi_tool(
     limits: Limits | None = None,
     deadline_s: float,
     correlation: str | None = None,
-    on_output: OnOutput | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    path: Path | None = None,
+    **around: Unpack[Around],
 ) -> ToolReply:
     """Run one tool of an approved Pi package once, confined, as Pi would.
 
@@ -190,9 +188,7 @@ def call_pi_tool(
         runtimes=("pi", "node"),
     )
     try:
-        result = run(
-            spec, deadline_s=deadline_s, on_output=on_output, cancelled=cancelled, path=path
-        )
+        result = run(spec, deadline_s=deadline_s, **around)
     except SandboxUnavailable as away:
         return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
     reply = judge_reply(_aborted(heap_judged(result)))

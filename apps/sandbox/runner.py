@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
 from apps.core.correlation import current_correlation_id
 from apps.domain.egress import NO_NETWORK, Crossing, Network
 from apps.domain.wire import JsonValue
 from apps.domain.words import visible
-from apps.sandbox.client import OnOutput, run
+from apps.sandbox.client import Around, run
 from apps.sandbox.errors import JobRefused, SandboxUnavailable
 from apps.sandbox.replies import (
     BadReply,
@@ -135,11 +135,9 @@ def call_python_tool(
     limits: Limits | None = None,
     deadline_s: float,
     correlation: str | None = None,
-    on_output: OnOutput | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    path: Path | None = None,
     network: Network = NO_NETWORK,
     runtimes: tuple[str, ...] = (),
+    **around: Unpack[Around],
 ) -> ToolReply:
     """Call `module:function` of a package tree with its arguments, confined.
 
@@ -161,9 +159,7 @@ def call_python_tool(
         network=network,
     )
     try:
-        result = run(
-            spec, deadline_s=deadline_s, on_output=on_output, cancelled=cancelled, path=path
-        )
+        result = run(spec, deadline_s=deadline_s, **around)
     except SandboxUnavailable as away:
         return ToolReply(ReplyKind.UNAVAILABLE, message=away.message)
     return judge_reply(result)
@@ -247,9 +243,7 @@ def run_unittests(
     limits: Limits | None = None,
     deadline_s: float,
     correlation: str | None = None,
-    on_output: OnOutput | None = None,
-    cancelled: Callable[[], bool] | None = None,
-    path: Path | None = None,
+    **around: Unpack[Around],
 ) -> TestReport:
     """Run a package tree's unittest suite confined, on a writable copy of the tree.
 
@@ -262,7 +256,7 @@ def run_unittests(
         limits=limits or Limits(),
         correlation_id=correlation or current_correlation_id(),
     )
-    result = run(spec, deadline_s=deadline_s, on_output=on_output, cancelled=cancelled, path=path)
+    result = run(spec, deadline_s=deadline_s, **around)
     return report_of(
         result, judge_tests(result), runtime=f"Python {result.python}" if result.python else ""
     )

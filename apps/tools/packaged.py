@@ -17,7 +17,7 @@ from django.db import connection
 from apps.core.correlation import current_correlation_id
 from apps.domain.commandio.pins import CannotPin
 from apps.domain.commandio.preparation import pins_of_package, refusal_of
-from apps.domain.commandio.results import without_pixels
+from apps.domain.commandio.results import pixels_apart
 from apps.domain.entries import (
     CommandEntry,
     FileEntry,
@@ -141,7 +141,7 @@ def _unfit(admitted: _Admitted, declared: Declared) -> str:
         courier is None or network_allowed(courier.network)
     ):
         return "This deployment lets packages have no such network, so the tool is off."
-    if not isinstance(declared.entry, CommandEntry):
+    if not isinstance(declared.entry, CommandEntry | FileEntry):
         return ""
     try:
         _prepare(admitted)
@@ -344,8 +344,8 @@ def _result(reply: ToolReply, tool: Declared, spec: Specification) -> ToolOk | T
     if reply.kind is ReplyKind.VALUE:
         # Only a result that was read block by block has images that are known to be some.
         blocks = isinstance(tool.entry, CommandEntry | FileEntry | PiEntry)
-        value = without_pixels(reply.value) if blocks else reply.value
-        return ToolOk(value, provenance=provenance)
+        value, images = pixels_apart(reply.value) if blocks else (reply.value, ())
+        return ToolOk(value, provenance=provenance, images=images)
     said = f"{reply.error_type}: {reply.message}" if reply.error_type else reply.message
     reason = _REASONS[reply.kind]
     if reply.kind is ReplyKind.DRIVER_FAILED and spec.effect is not Effect.READ:

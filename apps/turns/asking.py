@@ -7,6 +7,8 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
+from apps.core.blobs import get_blobs
+from apps.domain.seeing import digests_of, with_pixels
 from apps.quotas.errors import QuotaExceeded
 from apps.runs.models import Run
 from apps.tools.catalog import offered_tools
@@ -65,6 +67,8 @@ def _listen(
     messages: list[dict[str, Any]],
     tools: list[dict[str, Any]],
 ) -> None:
+    # Read last, and kept nowhere: a request holds images for as long as it is sent.
+    messages = with_pixels(messages, get_blobs(digests_of(messages)))
     # The model may take minutes: no connection is held while it speaks.
     connection.close()
     deltas = provider().stream(

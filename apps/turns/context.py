@@ -11,7 +11,9 @@ from apps.artifacts.models import Draft
 from apps.artifacts.selectors import draft_of_run
 from apps.domain import outside
 from apps.domain.compaction import PastCall, PastStep, summarize
+from apps.domain.seeing import Seen, beside_results, newest
 from apps.domain.tooling import CallState, Outcome
+from apps.domain.words import shown
 from apps.runs.bodies import CallBodies, call_bodies, journal_bodies
 from apps.runs.models import Call, JournalEntry, Run
 from apps.turns.history import HISTORY_MESSAGES, foreign_tools, history_of, is_outside
@@ -75,6 +77,7 @@ class Conversation:
         messages: list[dict[str, Any]] = [{"role": "system", "content": _system_text(self.run)}]
         step = 0
         told = not left_out.through
+        seen = self._seen(left_out.through)
         for place, (entry, body) in enumerate(self.journal):
             if entry.kind == JournalEntry.Kind.INPUT:
                 if place == 0:
@@ -85,6 +88,8 @@ class Conversation:
                         foreign=self.foreign,
                     )
                 messages.append({"role": "user", "content": asked_text(body)})
+                if about := body.get("about"):
+                    messages.append(_kaizen(_what_it_is_about(about)))
             elif entry.kind == JournalEntry.Kind.ASSISTANT:
                 step += 1
                 if step > left_out.through:
@@ -92,6 +97,8 @@ class Conversation:
                         messages.append(_kaizen(left_out.summary))
                         told = True
                     messages += self._answer(body, step)
+                    if step in seen:
+                        messages.append(beside_results(KAIZEN_SAYS, seen[step]))
             elif entry.kind == JournalEntry.Kind.NOTE and body.get("tell") and told:
                 messages.append(_kaizen(body["tell"]))
         if not told:
@@ -131,6 +138,16 @@ class Conversation:
             for asked, call, bodies in answered
         ]
         return [message, *results]
+
+    def _seen(self, through: int) -> dict[int, list[tuple[str, Seen]]]:
+        """Return the images that are shown behind the results of each step after this one."""
+        if not self.run.agent.sees_images:
+            return {}
+        steps: dict[int, list[tuple[str, Seen]]] = {}
+        for (step, _), (call, _) in sorted(self.calls.items(), key=lambda item: item[0]):
+            if step > through:
+                steps.setdefault(step, []).extend((call.tool, Seen(**one)) for one in call.images)
+        return newest(steps)
 
     def _told(self, projection: dict[str, Any]) -> dict[str, Any]:
         """Return a result, with the end of the call that a person put in its place, if one did."""
@@ -215,6 +232,15 @@ def result_text(tool: str, projection: dict[str, Any], foreign: frozenset[str]) 
     """Return a result as a model reads it, between marks where it came from outside."""
     text = json.dumps(projection, ensure_ascii=False)
     return outside.wrap(text, source=tool) if is_outside(tool, projection, foreign) else text
+
+
+def _what_it_is_about(about: dict[str, Any]) -> str:
+    what = f"the artifact {about['artifact']}, {shown(about['title'])},"
+    return (
+        f"They ask for this as a change of {what} which was at version {about['version']} then."
+        f" Do it with {about['tool']}, on what the artifact says now, where you have that tool;"
+        " do not start another artifact."
+    )
 
 
 def _where_it_stands(draft: Draft) -> str:

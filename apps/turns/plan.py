@@ -82,13 +82,17 @@ def asked_for(
     first: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return a run's policy after a request of its member, from this step on."""
+    names = [tool.spec.name for tool in held]
+    routed = policy.get("routed", "")
     directive = read_directive(
         text,
-        authorized=[tool.spec.name for tool in held],
+        authorized=names,
         hints={tool.spec.name: tool.spec.intent_hints for tool in held},
-        routed=policy.get("routed", ""),
+        routed=routed,
     )
-    preferred = list(dict.fromkeys([*first, *directive.preferred]))[:MAX_PREFERRED]
+    # Where the server sent the run goes before what the room itself would put first.
+    lead = [routed] if routed in names else []
+    preferred = list(dict.fromkeys([*lead, *first, *directive.preferred]))[:MAX_PREFERRED]
     return {**policy, "since": since, "bound": directive.bound, "preferred": preferred}
 
 

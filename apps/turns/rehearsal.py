@@ -77,8 +77,10 @@ def _since_last_request(messages: list[dict[str, Any]]) -> tuple[str, list[dict[
     asked = ""
     results: list[dict[str, Any]] = []
     for message in messages:
-        if message["role"] == "user" and not str(message["content"]).startswith(KAIZEN_SAYS):
-            asked, results = str(message["content"]), []
+        # Only Kaizen's own messages have parts: they carry images, which a script does not see.
+        if message["role"] == "user" and isinstance(message["content"], str):
+            if not message["content"].startswith(KAIZEN_SAYS):
+                asked, results = message["content"], []
         elif message["role"] == "tool":
             results.append(json.loads(unwrap(message["content"])))
     return asked, results

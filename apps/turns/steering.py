@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from apps.rooms.services import publish_event
 from apps.runs.models import JournalEntry, Run, RunInput
+from apps.runs.routing import input_body, policy_of
 from apps.runs.services import append_journal, member_card
 from apps.tools.catalog import offered_tools
 from apps.turns.plan import asked_for
@@ -36,9 +37,10 @@ def admit_steering(run: Run) -> bool:
         append_journal(
             run=run,
             kind=JournalEntry.Kind.INPUT,
-            body={"text": given.text, "position": given.position, "steered": True},
+            body={**input_body(given), "steered": True},
         )
-        run.policy = asked_for(run.policy, offered_tools(run), given.text, since=steps + 1)
+        policy = policy_of(given, run.policy)
+        run.policy = asked_for(policy, offered_tools(run), given.text, since=steps + 1)
         publish_event(
             room_id=run.room_id,
             kind="run.steered",

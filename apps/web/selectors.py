@@ -8,6 +8,7 @@ from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from apps.accounts.models import User
+from apps.agents.models import Agent
 from apps.approvals.models import ApprovalRequest
 from apps.approvals.selectors import (
     pending_approvals_for,
@@ -15,9 +16,10 @@ from apps.approvals.selectors import (
     requests_waiting_for_others,
 )
 from apps.rooms.models import Participant, Room, RoomEvent
-from apps.runs.models import Run
+from apps.runs.models import Run, Seat
 
 NAV_ROOMS = 12
+MAX_PLACES = 200
 NAV_AGENTS = 50
 WAITING, OTHERS, DECIDED = "waiting", "others", "decided"
 SHOWS = {WAITING: "Needs you", OTHERS: "Waiting on others", DECIDED: "Decided"}
@@ -89,3 +91,19 @@ def decided_requests(member: User) -> QuerySet[ApprovalRequest]:
 def waiting_count(member: User) -> int:
     """How many questions wait for this member."""
     return pending_approvals_for(member).order_by().count()
+
+
+def automation_places(member: User) -> list[tuple[str, str]]:
+    """Where an agent could work for the member by itself: a word for a form, and its name."""
+    seats = (
+        Seat.objects.filter(
+            room__in=Room.objects.visible_to(member).filter(closed_at=None),
+            agent__in=Agent.objects.visible_to(member).filter(enabled=True),
+        )
+        .select_related("room", "agent")
+        .order_by("room__name", "agent__name", "pk")[:MAX_PLACES]
+    )
+    return [
+        (f"{seat.room_id} {seat.agent.slug}", f"{seat.agent.name} in {seat.room.name}")
+        for seat in seats
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from apps.web.views import approvals, artifacts, asking, rooms, session
+from apps.web.views import approvals, artifacts, asking, automations, rooms, session
 
 urlpatterns = [
     path("", session.front_door, name="front-door"),
@@ -18,6 +18,7 @@ urlpatterns = [
     path("approvals/count/", approvals.count, name="approvals-count"),
     path("approvals/when/", asking.asking, name="asking"),
     path("approvals/<uuid:approval_id>/", approvals.inbox, name="approval"),
+    path("automations/", automations.automations, name="automations"),
     path(
         "artifacts/<uuid:artifact_id>/versions/<int:number>/preview",
         artifacts.preview,

@@ -27,7 +27,7 @@ TOOL = parse_manifest(made.manifest()).tools[0]
 def test_its_own_words_are_bounded_as_results_and_sentences_about_it_as_sentences(
     kind: ReplyKind, whole: bool
 ) -> None:
-    failure = _result(ToolReply(kind, message="x" * 20_000), TOOL)
+    failure = _result(ToolReply(kind, message="x" * 20_000), TOOL, TOOL.specification())
     assert isinstance(failure, ToolFailure)
     message = project(failure, TOOL.specification())["message"]
     assert (message == "x" * 20_000) is whole

@@ -85,6 +85,20 @@ def test_a_tool_that_cannot_be_prepared_is_not_offered_and_is_refused_with_the_r
     assert verdict.message.startswith("PREPARATION_FAILED: ")
 
 
+def test_a_file_tool_whose_file_is_gone_is_not_offered_either(
+    member: User, agent: Agent, room: Room
+) -> None:
+    raw = made.manifest("weather", "1.0.0", made.definition("weather.count"))
+    raw["artifacts"] = [{"id": "run", "kind": "file", "path": "tools/run"}]
+    raw["tools"][0]["entry"] = {"builtin": "read", "artifact": "run"}
+    raw["tools"][0]["definition"] |= {"input": {"type": "object"}}
+    version = published(member, raw)
+    PackageFile.objects.filter(version=version, path="tools/run").delete()
+    tool = as_tool(version.tools.get())
+    assert tool is not None
+    assert "The file of the artifact run is not there." in tool.hindrance
+
+
 def test_a_tool_that_can_be_prepared_is_offered(
     granted: PackageVersion, agent: Agent, room: Room, member: User
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from apps.accounts.models import User
 from apps.agents.models import Agent
 from apps.approvals.models import ApprovalRequest
+from apps.artifacts.models import Artifact
 from apps.boundary.pipeline import execute_waiting
 from apps.boundary.selectors import ready_calls
 from apps.boundary.services import decide_approval, stop_run
@@ -16,6 +17,7 @@ from apps.core.errors import Conflict
 from apps.rooms.models import Room, RoomEvent
 from apps.rooms.services import invite
 from apps.runs.models import JournalEntry, Run, RunInput
+from apps.runs.routing import policy_of
 from apps.runs.selectors import ready_runs, waiting_inputs
 from apps.runs.services import MAX_WAITING_INPUTS, start_waiting
 from apps.turns import asking, steering
@@ -217,3 +219,80 @@ def test_the_api_steers(room: Room, agent: Agent, member: User) -> None:
         headers={"Idempotency-Key": "steer-2"},
     )
     assert wrong.status_code == 422
+
+
+# --- wishes for changes, which the server routes
+
+
+def shown(request: dict[str, Any]) -> list[str]:
+    return [one["function"]["name"] for one in request["tools"]]
+
+
+@pytest.fixture
+def plan(room: Room, agent: Agent, member: User, model: FakeModel) -> Artifact:
+    """An artifact of the member, made by an earlier run."""
+    model.calls(("create_artifact", {"title": "Plan", "kind": "text", "body": "Long."}))
+    model.says("Done.")
+    run_turn(run_id=make_run(room, agent, member, "Write a plan").pk)
+    model.asked.clear()
+    return Artifact.objects.get()
+
+
+def test_a_wish_for_a_change_goes_before_the_members_own_words_and_is_met_by_an_ordinary_call(
+    room: Room, member: User, plan: Artifact, model: FakeModel
+) -> None:
+    change = {"artifact_id": str(plan.pk), "expected_version": 1, "body": "Short."}
+    model.calls(("update_artifact", change))
+    model.says("It is shorter now.")
+    posted = post_message(
+        room_id=room.pk, member=member, text="You must call search_about.", about=plan.pk
+    )
+    assert posted.run is not None
+    run_turn(run_id=posted.run.pk)
+    # First among several: nothing is bound, and nothing that the words named is.
+    assert shown(model.asked[0])[0] == "update_artifact"
+    assert len(shown(model.asked[0])) > 3
+    wish, told = users_words(model.asked[0])[-2:]
+    assert wish == "You must call search_about."
+    assert told.startswith("[Kaizen] They ask for this as a change of the artifact")
+    assert str(plan.pk) in told
+    assert "update_artifact" not in shown(model.asked[1])[:1]
+    plan.refresh_from_db()
+    assert plan.head == 2
+
+
+def test_a_route_to_a_tool_that_the_run_was_not_given_shows_nothing_more(
+    room: Room, agent: Agent, member: User, plan: Artifact, model: FakeModel
+) -> None:
+    posted = post_message(room_id=room.pk, member=member, text="Shorter", about=plan.pk)
+    Agent.objects.filter(pk=agent.pk).update(ceiling=["docs.read"])
+    model.says("I cannot.")
+    assert posted.run is not None
+    run_turn(run_id=posted.run.pk)
+    assert shown(model.asked[0]) == ["search_about"]
+
+
+def test_a_wish_steers_a_run_and_its_route_ends_with_it(
+    room: Room,
+    agent: Agent,
+    member: User,
+    plan: Artifact,
+    model: FakeModel,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model.calls(("list_available_agents", {}))
+    model.says("Shorter, then.")
+    run = make_run(room, agent, member, "Who is here?")
+    while_the_model_speaks(
+        monkeypatch,
+        lambda: post_message(
+            room_id=room.pk, member=member, text="Shorter", steer=True, about=plan.pk
+        ),
+    )
+    run_turn(run_id=run.pk)
+    assert shown(model.asked[0])[0] != "update_artifact"
+    assert shown(model.asked[1])[0] == "update_artifact"
+    run.refresh_from_db()
+    given = RunInput(room_id=room.pk, agent=agent, member=member, text="Thanks", position=9)
+    assert run.policy["routed"] == "update_artifact"
+    assert "routed" not in policy_of(given, run.policy)

@@ -47,6 +47,7 @@ class ChangedAgentSerializer(StrictSerializer):
     ceiling = CapabilitiesField(required=False)
     model_name = TextField(max_length=120, required=False, allow_blank=True)
     parallel_tool_calls = FlagField(required=False)
+    sees_images = FlagField(required=False)
     inactivity_s = WholeNumberField(required=False, allow_null=True)
     budget_s = WholeNumberField(required=False, allow_null=True)
     context_tokens = WholeNumberField(required=False, allow_null=True)
@@ -72,6 +73,9 @@ class AgentSerializer(serializers.Serializer):
     model_name = serializers.CharField()
     parallel_tool_calls = serializers.BooleanField(
         help_text="Whether reads may run beside each other, where the server lets them."
+    )
+    sees_images = serializers.BooleanField(
+        help_text="Whether its model is given the images of results, and not only their digests."
     )
     inactivity_s = serializers.IntegerField(allow_null=True)
     budget_s = serializers.IntegerField(allow_null=True)

@@ -6,6 +6,8 @@ from django.urls import path
 
 from apps.artifacts.api.views import (
     ArtifactContentView,
+    ArtifactSharesView,
+    ArtifactShareView,
     ArtifactsView,
     ArtifactVersionsView,
     ArtifactVersionView,
@@ -15,6 +17,8 @@ from apps.artifacts.api.views import (
 urlpatterns = [
     path("artifacts", ArtifactsView.as_view()),
     path("artifacts/<uuid:artifact_id>", ArtifactView.as_view()),
+    path("artifacts/<uuid:artifact_id>/shares", ArtifactSharesView.as_view()),
+    path("artifacts/<uuid:artifact_id>/shares/<username:username>", ArtifactShareView.as_view()),
     path("artifacts/<uuid:artifact_id>/versions", ArtifactVersionsView.as_view()),
     path("artifacts/<uuid:artifact_id>/versions/<number:number>", ArtifactVersionView.as_view()),
     path(

@@ -6,6 +6,8 @@ import json
 import uuid
 from typing import Any, cast
 
+from django.http import HttpResponse
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
 from rest_framework.request import Request
@@ -15,7 +17,9 @@ from rest_framework.serializers import (
     ChoiceField,
     DictField,
     FloatField,
+    IntegerField,
     JSONField,
+    ListField,
     Serializer,
     UUIDField,
 )
@@ -26,6 +30,7 @@ from apps.boundary.crossing import Settled
 from apps.boundary.external import call_tool, count_call, finish_external_run
 from apps.core.api.serializers import NothingSerializer, StrictSerializer, TextField
 from apps.core.api.views import ApiView
+from apps.core.blobs import get_blob
 from apps.core.errors import NotFound
 from apps.domain.tooling import CallState
 from apps.runs.bodies import projection_of
@@ -51,6 +56,14 @@ class ProposalShape(StrictSerializer):
     proposal_id = TextField(max_length=200)
 
 
+class ImageShape(Serializer):
+    """An image that is kept with a call; its bytes are read by its digest."""
+
+    digest = CharField()
+    mime_type = CharField()
+    size = IntegerField(help_text="Bytes.")
+
+
 class CallShape(Serializer):
     """Where a call stands, and what it handed back once it has settled."""
 
@@ -61,6 +74,9 @@ class CallShape(Serializer):
     reason = CharField(allow_blank=True)
     waits_for_approval = JSONField()
     projection = JSONField(allow_null=True)
+    images = ListField(
+        child=ImageShape(), help_text="Images of the result, where the agent sees images."
+    )
 
 
 class WaitShape(StrictSerializer):
@@ -166,6 +182,27 @@ class CallView(RunView):
         )
 
 
+class CallImageView(RunView):
+    """An image of a result."""
+
+    @extend_schema(
+        operation_id="callback_call_image", responses={(200, "image/*"): OpenApiTypes.BINARY}
+    )
+    def get(self, request: Request, call_id: uuid.UUID, digest: str) -> HttpResponse:
+        """Return the bytes of one image that is kept with a call of the run."""
+        self.query()
+        call = Call.objects.filter(pk=call_id, run=self.run).only("images").first()
+        kept = [one for one in (call.images if call is not None else []) if one["digest"] == digest]
+        if not kept:
+            raise NotFound("This run has no such image.")
+        answer = HttpResponse(get_blob(digest), content_type=kept[0]["mime_type"])
+        # It is data of somebody's, and never a page of ours.
+        answer.headers["Content-Disposition"] = "attachment"
+        answer.headers["X-Content-Type-Options"] = "nosniff"
+        answer.headers["Cache-Control"] = "private, no-store"
+        return answer
+
+
 class FinishView(RunView):
     """Where a run ends."""
 
@@ -189,4 +226,5 @@ def call_view(call: Call) -> dict[str, Any]:
         "reason": call.reason,
         "waits_for_approval": waiting and call.needs_receipt,
         "projection": projection_of(call),
+        "images": call.images,
     }

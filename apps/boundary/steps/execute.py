@@ -22,6 +22,7 @@ from apps.approvals.pauses import give_link
 from apps.boundary.crossing import Executed
 from apps.core.deadlines import Deadline
 from apps.core.errors import Conflict, Forbidden, Invalid, NotFound, Refusal, Unavailable
+from apps.core.internal import internal_hosts
 from apps.core.statements import OutOfTime, bounded, was_cancelled
 from apps.domain.failures import reported_failure
 from apps.domain.projection import bound, declared_only
@@ -225,7 +226,9 @@ def _honest(spec: Specification, failure: ToolFailure) -> ToolFailure:
 
 def _reported(spec: Specification, result: ToolOk, member: str) -> ToolFailure:
     """Return the failure that a body reports, with what it says of it."""
-    body = bound(redact(declared_only(result.value, spec.output_schema)), max_chars=MAX_REPORTED)
+    # Before anything is cut: half of a name tells as much.
+    whole = internal_hosts().hidden(redact(declared_only(result.value, spec.output_schema)))
+    body = bound(whole, max_chars=MAX_REPORTED)
     said = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
     return ToolFailure(
         Reason.REPORTED_FAILURE,
@@ -280,7 +283,7 @@ def _words(raised: Exception) -> str:
     """Return what a read's exception says, where its words are the tool's and not a store's."""
     if isinstance(raised, _INFRASTRUCTURE):
         return ""
-    return redact_text(" ".join(str(raised).split()))[:MAX_RAISED]
+    return internal_hosts().hide(redact_text(" ".join(str(raised).split())))[:MAX_RAISED]
 
 
 def _log_failure(spec: Specification, call: Call, executed: Executed) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from apps.boundary.crossing import Executed
+from apps.core.internal import internal_hosts
 from apps.domain import projection
 from apps.domain.tooling import FaultDomain, Reason, Specification, usual_domain
 
@@ -13,7 +14,7 @@ def project(executed: Executed, spec: Specification) -> dict[str, Any]:
     """Return the bounded projection of an execution, the only thing that goes back to a model."""
     return {
         "outcome": executed.outcome.value,
-        **projection.project(executed.result, spec),
+        **projection.project(executed.result, spec, hosts=internal_hosts()),
     }
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from apps.audit.services import record as write_audit
 from apps.boundary.crossing import Crossing, Settled
+from apps.core.blobs import put_blobs
 from apps.core.metrics import count_call
 from apps.domain.lessons import Ended, Lessons
-from apps.domain.tooling import Effect, Outcome, Reason, ToolFailure, usual_domain
+from apps.domain.seeing import Seen, worth_keeping
+from apps.domain.tooling import Effect, Outcome, Reason, ToolFailure, ToolImage, usual_domain
 from apps.quotas import services as quotas
 from apps.rooms.services import publish_event
 from apps.runs.models import Call, Run
@@ -32,6 +34,7 @@ def record(
     explanation: str = "",
     failure: ToolFailure | None = None,
     provenance: Mapping[str, Any] | None = None,
+    images: Sequence[ToolImage] = (),
 ) -> Settled:
     """Settle a call for good. Run and call are locked; the room's event comes last.
 
@@ -49,6 +52,7 @@ def record(
         projection=projection,
         domain=domain,
         non_substitutable=failure is not None and failure.non_substitutable,
+        images=_kept_images(run, images, projection),
     )
     _learn(run, call, failure)
     if call.dispatched_at is not None and crossing.leaves_us:
@@ -91,6 +95,17 @@ def record(
     wake(run=run)
     _count(call)
     return Settled(call)
+
+
+def _kept_images(
+    run: Run, images: Sequence[ToolImage], projection: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """Keep what the run's model may look at, where it sees images at all, and name it."""
+    if not images or not run.agent.sees_images:
+        return []
+    kept = worth_keeping(images, projection)
+    put_blobs(image.content for image in kept)
+    return [Seen(one.digest, one.mime_type, len(one.content)).as_dict() for one in kept]
 
 
 def _domain(reason: str, failure: ToolFailure | None) -> str:

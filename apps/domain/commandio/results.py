@@ -2,13 +2,13 @@
 
 import base64
 import binascii
-import hashlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from apps.domain.commandio.images import MAX_IMAGE_BYTES, MIME_TYPES, BadImage, image_type
+from apps.domain.tooling import ToolImage
 from apps.domain.wire import BadJson, JsonValue, read_json
 from apps.domain.words import shown
 
@@ -76,26 +76,29 @@ class CommandResult:
         return first.text if self.is_error and isinstance(first, TextBlock) else ""
 
 
-def without_pixels(value: Any) -> Any:
-    """Return a tool's value with the bytes of its images told by digest and size instead.
+def pixels_apart(value: Any) -> tuple[Any, tuple[ToolImage, ...]]:
+    """Return a tool's value with its images told by digest and size, and those images.
 
-    What a model reads is text, and a call's record is kept small.
+    A value is text that is read and kept; what is to be looked at goes another way.
     """
     blocks = value.get("content") if isinstance(value, dict) else None
     if not isinstance(blocks, list):
-        return value
-    return {**value, "content": [_told(block) for block in blocks]}
+        return value, ()
+    images: list[ToolImage] = []
+    told = [_told(block, images) for block in blocks]
+    return {**value, "content": told}, tuple(images)
 
 
-def _told(block: Any) -> Any:
+def _told(block: Any, images: list[ToolImage]) -> Any:
     if not isinstance(block, dict) or set(block) != {"type", "mimeType", "data"}:
         return block
-    content = base64.b64decode(block["data"])
+    image = ToolImage(block["mimeType"], base64.b64decode(block["data"]))
+    images.append(image)
     return {
         "type": "image",
-        "mimeType": block["mimeType"],
-        "digest": f"sha256:{hashlib.sha256(content).hexdigest()}",
-        "bytes": len(content),
+        "mimeType": image.mime_type,
+        "digest": image.digest,
+        "bytes": len(image.content),
     }
 
 

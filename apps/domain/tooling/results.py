@@ -1,5 +1,6 @@
 """What may an executed tool hand back, and whose failure was a failure?"""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -42,6 +43,19 @@ def usual_domain(reason: Reason) -> FaultDomain:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolImage:
+    """An image of a result. The value tells it by its digest; its bytes are kept apart."""
+
+    mime_type: str
+    content: bytes
+
+    @property
+    def digest(self) -> str:
+        """The digest of its bytes, as the value tells it."""
+        return f"sha256:{hashlib.sha256(self.content).hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True)
 class ToolOk:
     """A tool's success: its JSON value and the keys of the artifacts that it saved."""
 
@@ -49,6 +63,8 @@ class ToolOk:
     artifacts: tuple[str, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
     """What the call stood on, kept with its record and shown to no model: digests, limits."""
+    images: tuple[ToolImage, ...] = ()
+    """What of the value is to be looked at, for a model that can."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,12 @@ class SubmitSerializer(StrictSerializer):
     note = TextField(required=False, allow_blank=True, max_length=MAX_NOTE)
 
 
+class CollaboratorSerializer(StrictSerializer):
+    """Who is to work on a draft."""
+
+    username = TextField(max_length=150)
+
+
 class ProposalQuerySerializer(StrictSerializer):
     """Which proposals to list."""
 

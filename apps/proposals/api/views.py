@@ -10,6 +10,7 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from apps.accounts.api.serializers import PersonSerializer
 from apps.accounts.api.views import MemberView
 from apps.core.api.parsing import StrictJSONParser
 from apps.core.api.schema import IDEMPOTENCY
@@ -17,6 +18,7 @@ from apps.proposals import selectors, services
 from apps.proposals.api.serializers import (
     ArchiveSerializer,
     ChangedDraftSerializer,
+    CollaboratorSerializer,
     NewProposalSerializer,
     ProposalDetailSerializer,
     ProposalQuerySerializer,
@@ -107,6 +109,42 @@ class ProposalView(MemberView):
     def _sheet(self, proposal: Any) -> Response:
         found = selectors.proposal_sheet(proposal_id=proposal, user=self.member)
         return Response(ProposalDetailSerializer(found).data)
+
+
+class ProposalSharesView(MemberView):
+    """Who works on a draft besides its author."""
+
+    @extend_schema(operation_id="proposals_shares", responses=PersonSerializer(many=True))
+    def get(self, request: Request, proposal: UUID) -> Response:
+        """List the collaborators."""
+        self.query()
+        rows = selectors.collaborators_of(proposal_id=proposal, user=self.member)
+        return self.page(rows, PersonSerializer, order="username")
+
+    @extend_schema(
+        operation_id="proposals_share",
+        parameters=[IDEMPOTENCY],
+        request=CollaboratorSerializer,
+        responses={201: PersonSerializer},
+    )
+    def post(self, request: Request, proposal: UUID) -> Response:
+        """Let another member read a draft of one's own, change it and test it."""
+        fields = self.body(CollaboratorSerializer)
+
+        def share() -> Any:
+            return services.share_proposal(proposal_id=proposal, sharer=self.member, **fields)
+
+        return self.create(share, PersonSerializer)
+
+
+class ProposalShareView(MemberView):
+    """One collaborator."""
+
+    @extend_schema(operation_id="proposals_unshare", responses={204: None})
+    def delete(self, request: Request, proposal: UUID, username: str) -> Response:
+        """Let a member work on it no longer."""
+        services.unshare_proposal(proposal_id=proposal, sharer=self.member, username=username)
+        return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class SubmitView(MemberView):

@@ -8,6 +8,7 @@ from apps.proposals.services.drafts import (
     withdraw_proposal,
 )
 from apps.proposals.services.review import approve_proposal, reject_proposal
+from apps.proposals.services.sharing import share_proposal, unshare_proposal
 from apps.proposals.services.testing import TEST_TASK, execute_test, request_test
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "reject_proposal",
     "replace_draft",
     "request_test",
+    "share_proposal",
     "submit_proposal",
+    "unshare_proposal",
     "withdraw_proposal",
 ]

@@ -13,6 +13,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from apps.accounts.models import User
+from apps.accounts.permissions import Permission, may
 from apps.audit.services import record
 from apps.core.blobs import put_blobs
 from apps.core.errors import Forbidden, Invalid
@@ -72,9 +73,12 @@ def replace_draft(
     manifest: Mapping[str, Any] | None = None,
     files: Mapping[str, bytes] | None = None,
 ) -> PackageProposal:
-    """Put a new manifest, a new tree or both in the place of a draft's; what is left out stays."""
-    proposal = lock_own(proposal_id, author)
-    _require_draft(proposal)
+    """Put a new manifest, a new tree or both in the place of a draft's; what is left out stays.
+
+    Here the author of the change may be a collaborator; the draft stays its own author's.
+    """
+    proposal = lock_shared(proposal_id, author)
+    require_draft(proposal)
     if proposal.revision != revision:
         raise StaleRevision(
             f"The draft is at revision {proposal.revision}, and you read revision {revision}."
@@ -85,17 +89,22 @@ def replace_draft(
     tree = draft_tree(proposal) if files is None else files
     read = read_package(proposal.manifest if manifest is None else manifest, tree)
     if read.ref != proposal.ref:
-        check_admissible(manifest=read, author=author)
-        others = PackageProposal.objects.filter(author=author, state__in=OPEN_STATES, ref=read.ref)
+        check_admissible(manifest=read, author=proposal.author)
+        others = PackageProposal.objects.filter(
+            author=proposal.author, state__in=OPEN_STATES, ref=read.ref
+        )
         if others.exclude(pk=proposal.pk).exists():
             raise AlreadyOpen(
-                f"You already have an open proposal of {read.ref}.", field="manifest.version"
+                f"There is an open proposal of {read.ref} by this author already.",
+                field="manifest.version",
             )
     before = (proposal.artifact_hash, proposal.contract_digest)
     _describe(proposal, read, tree)
     if (proposal.artifact_hash, proposal.contract_digest) == before:
         return proposal
     proposal.revision += 1
+    if not proposal.was_written_by(author):
+        proposal.writers = [*proposal.writers, author.pk]
     proposal.save()
     if files is not None:
         proposal.files.all().delete()
@@ -109,7 +118,7 @@ def replace_draft(
 def submit_proposal(*, proposal_id: Any, author: User, note: str | None = None) -> PackageProposal:
     """Hand a tested draft to the reviewers."""
     proposal = lock_own(proposal_id, author)
-    _require_draft(proposal)
+    require_draft(proposal)
     if current_receipt(proposal) is None:
         raise NoCurrentReceipt(
             f"{proposal.ref} has no passed test of these bytes and this contract. Test it first."
@@ -170,10 +179,25 @@ def lock_proposal(proposal_id: Any) -> PackageProposal:
 
 def lock_own(proposal_id: Any, author: User) -> PackageProposal:
     """Lock a proposal of one's own; another's looks as if it did not exist."""
+    proposal = lock_shared(proposal_id, author)
+    if proposal.author_id != author.pk:
+        raise Forbidden("Its author submits a proposal, withdraws it and says who works on it.")
+    return proposal
+
+
+def lock_shared(proposal_id: Any, member: User) -> PackageProposal:
+    """Lock a proposal that one wrote or works on; another's looks as if it did not exist."""
     proposal = lock_proposal(proposal_id)
-    if proposal.author_id != author.pk or not author.is_active:
+    if not works_on(proposal, member):
         raise ProposalNotFound("There is no such proposal.")
     return proposal
+
+
+def works_on(proposal: PackageProposal, member: User) -> bool:
+    """Say whether a member may read and change a draft: as its author, or as a collaborator."""
+    if proposal.author_id == member.pk:
+        return member.is_active
+    return may(member, Permission.PROPOSAL_WORK, proposal)
 
 
 def _lock_author(author: User) -> User:
@@ -183,7 +207,8 @@ def _lock_author(author: User) -> User:
     return locked
 
 
-def _require_draft(proposal: PackageProposal) -> None:
+def require_draft(proposal: PackageProposal) -> None:
+    """Refuse unless the proposal is a draft still."""
     if proposal.state != State.DRAFT:
         raise NotADraft(
             f"{proposal.ref} is {proposal.get_state_display().lower()}, not a draft. It stays as"

@@ -96,8 +96,9 @@ def reject_proposal(*, proposal_id: Any, reviewer: User, reason: str) -> Package
 def _lock_for_decision(proposal_id: Any, reviewer: User) -> PackageProposal:
     proposal = lock_proposal(proposal_id)
     require(reviewer, Permission.PROPOSAL_REVIEW)
-    if proposal.author_id == reviewer.pk:
-        raise OwnProposal("You wrote this proposal. Another reviewer has to decide on it.")
+    if proposal.was_written_by(reviewer):
+        what = "this proposal" if proposal.author_id == reviewer.pk else "a part of this proposal"
+        raise OwnProposal(f"You wrote {what}. Another reviewer has to decide on it.")
     if proposal.state != PackageProposal.State.SUBMITTED:
         raise NotReviewable(
             f"{proposal.ref} is {proposal.get_state_display().lower()}, not waiting for a decision."

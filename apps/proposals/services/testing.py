@@ -29,7 +29,7 @@ from apps.proposals.examination import Draft, examine
 from apps.proposals.models import PackageProposal, ProposalTest
 from apps.proposals.pulse import CLAIM_SECONDS, Pulse
 from apps.proposals.selectors import draft_tree
-from apps.proposals.services.drafts import OPEN_STATES, lock_proposal, read_package
+from apps.proposals.services.drafts import OPEN_STATES, lock_proposal, read_package, works_on
 from apps.proposals.verdicts import Verdict
 
 log = structlog.get_logger(__name__)
@@ -44,7 +44,7 @@ State = ProposalTest.State
 def request_test(*, proposal_id: Any, member: User) -> ProposalTest:
     """Queue a run of a proposal's own tests over its present bytes, or return the one under way."""
     proposal = lock_proposal(proposal_id)
-    own = proposal.author_id == member.pk and member.is_active
+    own = works_on(proposal, member)
     reviewed = proposal.state == PackageProposal.State.SUBMITTED and may(
         member, Permission.PROPOSAL_REVIEW
     )

@@ -10,6 +10,12 @@ from apps.rooms.models import Participant
 from apps.web.services import MAX_TEXT
 
 
+class AboutSerializer(StrictSerializer):
+    """What a message asks to be changed."""
+
+    artifact = serializers.UUIDField(help_text="One of your own texts in this room.")
+
+
 class NewMessageSerializer(StrictSerializer):
     """Something to say."""
 
@@ -17,6 +23,10 @@ class NewMessageSerializer(StrictSerializer):
     steer = serializers.BooleanField(
         default=False,
         help_text="Give it to the agent's run that already works for you, at its next step.",
+    )
+    about = AboutSerializer(
+        required=False,
+        help_text="Ask the agent for a change of this artifact; it is shown update_artifact first.",
     )
 
 

@@ -38,7 +38,11 @@ class MessagesView(MemberView):
 
         def post() -> Posted:
             return post_message(
-                room_id=room_id, member=self.member, text=fields["text"], steer=fields["steer"]
+                room_id=room_id,
+                member=self.member,
+                text=fields["text"],
+                steer=fields["steer"],
+                about=fields.get("about", {}).get("artifact"),
             )
 
         return self.create(post, PostedSerializer, code=status.HTTP_202_ACCEPTED)

@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 
 from apps.accounts.models import User
 from apps.approvals.models import ApprovalRequest
+from apps.automations.models import Automation
 from apps.core.correlation import KEY
 from apps.domain.tooling import Effect, Outcome
 
@@ -40,6 +41,22 @@ _THEN = {
     Outcome.STOPPED: ", then stopped",
     Outcome.REFUSED: ", then not allowed",
 }
+
+
+_AUTOMATIONS = {
+    Automation.State.ACTIVE: ("ok", "ok"),
+    Automation.State.PAUSED: ("wait", "clock"),
+    Automation.State.EXPIRED: ("", "clock"),
+    Automation.State.REVOKED: ("", "ban"),
+}
+
+
+@register.simple_tag
+def automation_state(automation: Automation) -> SafeString:
+    """Draw how an automation stands."""
+    state = automation.state
+    tone, name = _AUTOMATIONS[state]
+    return format_html('<span class="state {}">{}{}</span>', tone, icon(name), state.label)
 
 
 @register.simple_tag

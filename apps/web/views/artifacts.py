@@ -32,7 +32,7 @@ def preview(
     request: HttpRequest, member: User, artifact_id: uuid.UUID, number: int
 ) -> HttpResponseBase:
     """Show one version in a page of its own that may run nothing and reach nothing."""
-    version = visible_version(artifact_id=artifact_id, number=number, user=member)
+    version = visible_version(artifact_id=artifact_id, number=number, user=member, in_person=True)
     shown = _shown(version)
     if shown.as_it_is is not None:
         response = HttpResponse(shown.as_it_is, content_type="text/html; charset=utf-8")
@@ -56,7 +56,7 @@ def download(
     request: HttpRequest, member: User, artifact_id: uuid.UUID, number: int
 ) -> HttpResponseBase:
     """Hand out one version as a file; no browser shows it in place."""
-    file = stored_file(artifact_id=artifact_id, number=number, user=member)
+    file = stored_file(artifact_id=artifact_id, number=number, user=member, in_person=True)
     return as_download(request, replace(file, media_type=OPAQUE))
 
 

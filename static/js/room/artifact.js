@@ -10,10 +10,15 @@ import { filesToCome } from "./store.js";
 
 const TITLES = { preview: "Preview", source: "Source", diff: "Diff" };
 
+/** Whether this member may ask for a change: of a text that is theirs, where an agent could answer. */
+function changeable(artifact, state) {
+  return artifact.kind !== "file" && Boolean(artifact.owner) && artifact.owner.id === state.me.id && state.seats.length > 0 && !state.room.closed;
+}
+
 export class ArtifactPane {
-  constructor({ element, mini, store, stop }) {
+  constructor({ element, mini, store, stop, change }) {
     Object.assign(this, { element, mini, store, stop });
-    for (const name of ["head", "title", "choices", "copy", "download", "bar", "info", "strip", "paper", "vers", "empty"]) {
+    for (const name of ["head", "title", "choices", "change", "copy", "download", "bar", "info", "strip", "paper", "vers", "empty"]) {
       this[name] = element.querySelector(`[data-a-${name}]`);
     }
     this.views = this.bar.querySelector(".seg");
@@ -29,6 +34,7 @@ export class ArtifactPane {
       button.addEventListener("click", () => { this.view = button.dataset.view; this.paint(this.store.state); });
     }
     this.copy.addEventListener("click", () => this.copyText());
+    this.change.addEventListener("click", () => change(this.current(this.store.state).artifact));
     addEventListener("kaizen:theme", () => { this.frame.clear(); this.paint(this.store.state); });
     store.watch((state, before, message) => this.follow(state, before, message));
   }
@@ -112,7 +118,7 @@ export class ArtifactPane {
       if (!watching) return;
       this.subject = { artifact: stream.artifact };
       this.version = null;
-      this.notice = { tone: "ok", icon: "ok", title: `Saved as version ${stream.version}.`, text: `By ${stream.agent.name}${forWhom}`, artifact: stream.artifact };
+      this.notice = { tone: "ok", icon: "ok", title: `Saved as version ${stream.version}.`, text: `By ${stream.agent.name}${forWhom}`, artifact: stream.artifact, version: stream.version };
     } else {
       announce(`${title} was not saved.`);
       if (!watching) return;
@@ -127,11 +133,12 @@ export class ArtifactPane {
       this.subject = { artifact: artifact.id };
       this.version = null;
     }
-    if (this.subject.artifact === artifact.id && !(this.notice && this.notice.artifact === artifact.id)) {
+    const told = this.notice && this.notice.artifact === artifact.id && this.notice.version === artifact.head;
+    if (this.subject.artifact === artifact.id && !told) {
       this.version = null;
       const by = artifact.by || {};
       const who = by.agent ? `By ${by.agent}${by.member ? ` for ${by.member.name}` : ""}` : by.member ? `By ${by.member.name}` : "";
-      this.notice = { tone: "ok", icon: "ok", title: `Saved as version ${artifact.head}.`, text: who, artifact: artifact.id };
+      this.notice = { tone: "ok", icon: "ok", title: `Saved as version ${artifact.head}.`, text: who, artifact: artifact.id, version: artifact.head };
     }
   }
 
@@ -159,6 +166,7 @@ export class ArtifactPane {
     const none = !stream && !artifact && !file;
     this.empty.hidden = !none || !state.ready;
     for (const part of [this.head, this.bar, this.paper, this.vers]) part.hidden = none;
+    attribute(this.change, "hidden", !artifact || !changeable(artifact, state));
     this.paintMini(state, stream, artifact, file);
     this.paintStrip(state, stream, artifact, file);
     if (none) {

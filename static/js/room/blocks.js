@@ -50,7 +50,7 @@ export function blocksOf(state) {
       turn.says += 1;
       turn.parts.push({ type: "say", key: `say:${turn.says}`, text: data.text, ...markOf(data) });
     } else if (kind === "message.posted") {
-      blocks.push({ type: "person", key: `message:${position}`, author: data.author, text: data.text, at, position });
+      blocks.push({ type: "person", key: `message:${position}`, author: data.author, automation: data.automation || null, text: data.text, about: data.about || null, at, position });
     } else if (kind === "call.proposed" || kind === "approval.requested" || kind === "call.settled") {
       addCall(data.call, data.run, at);
     } else if (kind === "run.finished" && data.outcome !== "completed") {

@@ -3,6 +3,7 @@
 import { api } from "../api.js";
 import { announce, attribute, embedded, fill, h, icon, say } from "../dom.js";
 import { ArtifactPane } from "./artifact.js";
+import { Change } from "./change.js";
 import { Compose } from "./compose.js";
 import { RoomLink, Store } from "./link.js";
 import { People } from "./people.js";
@@ -33,7 +34,8 @@ function showTrouble(text) {
   setTimeout(() => { trouble.hidden = true; }, 8000);
 }
 
-const pane = new ArtifactPane({ element: find("artifact"), mini: find("mini"), store, stop });
+const change = new Change({ dialog: find("change"), store });
+const pane = new ArtifactPane({ element: find("artifact"), mini: find("mini"), store, stop, change: (artifact) => change.show(artifact) });
 const timeline = new Timeline({
   element: find("timeline"), toEnd: find("to-end"), store,
   openArtifact: (id, version) => pane.open(id, version),

@@ -150,6 +150,8 @@ function settle(next, { kind, data, at }) {
       const known = next.artifacts[data.artifact];
       next.artifacts[data.artifact] = {
         ...known, id: data.artifact, title: data.title, kind: data.kind, head: data.version, size: data.size, by: data.by, updated_at: at,
+        // Only its owner writes on an artifact.
+        owner: (data.by && data.by.member) || (known && known.owner) || null,
         media_type: data.media_type || "",
         language: data.language || (known && known.language) || "",
       };

@@ -56,8 +56,15 @@ export class Timeline {
     const known = state.participants.find((one) => one.id === block.author.id);
     return h("article", { class: "msg" }, person(known || author),
       h("div", { class: "what" },
-        h("div", { class: "who" }, h("b", null, block.author.name), you ? h("span", { class: "f" }, "you") : null, h("time", { datetime: block.at }, clock(block.at))),
+        h("div", { class: "who" }, h("b", null, block.author.name), you ? h("span", { class: "f" }, "you") : null, block.automation ? h("span", { class: "f" }, `by automation ${block.automation.name}`) : null, h("time", { datetime: block.at }, clock(block.at))),
+        block.about ? this.about(block.about) : null,
         this.said(block.text)));
+  }
+
+  // What a message asks to be changed, and the way to it.
+  about({ artifact, title, version }) {
+    return h("div", null, h("button", { class: "btn s about", type: "button", on: { click: () => this.openArtifact(artifact) } },
+      icon("pen"), h("span", { class: "sr" }, "Asks for a change of "), h("span", { class: "clip" }, title), h("span", { class: "f" }, `v${version}`)));
   }
 
   // A very long message is folded, so that what follows it stays in reach.

@@ -22,8 +22,8 @@ from apps.domain.commandio.results import (
     JsonBlock,
     TextBlock,
     parse_result,
+    pixels_apart,
     relative_output,
-    without_pixels,
 )
 from tests.domain.commandio.images import (
     ANIMATED_PNG,
@@ -247,11 +247,15 @@ def test_everything_else_is_no_image(raw: bytes) -> None:
 
 def test_what_a_model_reads_of_an_image_is_its_digest_and_its_size() -> None:
     value = {"content": [text("a"), image(data=base64_of(PNG))]}
-    told = without_pixels(value)["content"]
+    apart, images = pixels_apart(value)
+    told = apart["content"]
+    assert [(one.digest, one.mime_type) for one in images] == [
+        (one["digest"], one["mimeType"]) for one in told if one["type"] == "image"
+    ]
     assert told[0] == text("a")
     assert set(told[1]) == {"type", "mimeType", "digest", "bytes"}
     assert told[1]["bytes"] == len(PNG)
-    assert without_pixels("a") == "a"
+    assert pixels_apart("a") == ("a", ())
 
 
 plain_values = st.recursive(
