@@ -41,7 +41,7 @@ from apps.sandboxd.exchange import Terms
 IDLE_SECONDS: Final = 30 * 60
 TOTAL_SECONDS: Final = 12 * 3600
 TERMS: Final = Terms(idle_ms=IDLE_SECONDS * 1000, total_ms=TOTAL_SECONDS * 1000)
-OWN_TERMS: Final = Terms(idle_ms=10_000, total_ms=15 * 60 * 1000)
+OWN_TERMS: Final = Terms(idle_ms=5_000, total_ms=15 * 60 * 1000)
 SILENCE_SECONDS: Final = 30
 """So long may a node leave its calls unanswered before its sessions are taken for lost."""
 

@@ -19,20 +19,13 @@ from contextlib import suppress
 from typing import Final
 
 from apps.domain.wire import BadFrame
-from apps.sandboxd.exchange import (
-    MAX_CALL_BYTES,
-    MAX_CALLS,
-    PASSED,
-    Exchange,
-    State,
-    Terms,
-)
-from apps.sandboxd.frames import MAX_LINE, Asks, Done, Frame, Lines, Ready, write_answer
-from apps.sandboxd.jobs import Reason, SandboxResult, Stats
+from apps.sandboxd.exchange import PASSED, Exchange, State, Terms
+from apps.sandboxd.frames import Asks, Done, Frame, Lines, Ready
+from apps.sandboxd.jobs import Reason, SandboxResult
 from apps.sandboxd.launch import LaunchFailed, LiveSandbox, NotDead, is_ready
 from apps.sandboxd.limits import MIB, Limits
 from apps.sandboxd.livefiles import LiveFiles
-from apps.sandboxd.supervise import Kept
+from apps.sandboxd.underway import Underway
 from apps.sandboxd.watch import INTERVAL, Places, Watch
 
 _log = logging.getLogger(__name__)
@@ -82,16 +75,10 @@ class Kernel:
         self._orders: deque[tuple[Reason, str]] = deque()
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._mailbox = threading.Lock()
-        self._exchange: Exchange | None = None
+        self._underway: Underway | None = None
         self._lines = Lines()
         self._unsent = bytearray()
-        self._kept: dict[str, Kept] = {}
         self._read_bytes = 0
-        self._open_call: int | None = None
-        self._call_bytes = 0
-        self._interrupted: Reason | None = None
-        self._began = 0.0
-        self._cpu_before = 0
         self._exit_code: int | None = None
         self._leaving = (Reason.CANCELLED, "")
         self._let_down: Exchange | None = None
@@ -204,8 +191,8 @@ class Kernel:
                     os.eventfd_read(self._wake)
                 self._look_into_the_mailbox()
             case "asker":
-                if self._exchange is not None:
-                    self._exchange.asker.push()
+                if self._underway is not None:
+                    self._underway.exchange.asker.push()
                 self._hear_asker()
                 self._mind_asker()
             case "channel":
@@ -223,36 +210,27 @@ class Kernel:
             self._begin(self._inbox.popleft())
 
     def _begin(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+        self._underway = Underway(exchange, self.limits, self._watch)
         exchange.begun = True
         self.state = State.BUSY
         self._phase_until = exchange.deadline
-        self._began = time.monotonic()
-        self._cpu_before = self._watch.cpu_ms
-        self._kept = {
-            "stdout": Kept(self.limits.stdout_keep_kib * 1024),
-            "stderr": Kept(self.limits.stderr_keep_kib * 1024),
-        }
-        self._read_bytes = self._call_bytes = 0
-        self._open_call = self._interrupted = None
+        self._read_bytes = 0
         self._selector.register(exchange.asker.fileno(), selectors.EVENT_READ, "asker")
         self._send(exchange.line)
         # What came together with the request is not news of the descriptor any more.
         self._hear_asker()
 
     def _hear_asker(self) -> None:
-        exchange = self._exchange
-        if exchange is None:
+        underway = self._underway
+        if underway is None:
             return
-        for answer in exchange.asker.news():
-            if answer.number == self._open_call:
-                self._open_call = None
-                self._answer(ok=answer.ok, value=answer.value)
-        if exchange.asker.lost:
+        for line in underway.answers():
+            self._send(line)
+        if underway.exchange.asker.lost:
             # Its descriptor stays readable for good: there is nothing more to hear.
             with suppress(KeyError):
-                self._selector.unregister(exchange.asker.fileno())
-            if self._interrupted is None and not self._interrupt(Reason.CANCELLED):
+                self._selector.unregister(underway.exchange.asker.fileno())
+            if underway.interrupted is None and not self._interrupt(Reason.CANCELLED):
                 self._leave(Reason.CANCELLED, "The request was given up.")
 
     def _mind_asker(self) -> None:
@@ -260,27 +238,21 @@ class Kernel:
 
         The program waits for the answer to its call: nothing else would send the call on.
         """
-        if self._exchange is None:
+        if self._underway is None:
             return
-        asker = self._exchange.asker
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if asker.has_unsent else 0)
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if self._underway.is_talking else 0)
         with suppress(KeyError):
-            self._selector.modify(asker.fileno(), wanted, "asker")
+            self._selector.modify(self._underway.exchange.asker.fileno(), wanted, "asker")
 
     def _interrupt(self, reason: Reason) -> bool:
         """End the request alone, where the program inside can; tell whether that is under way."""
-        if not self.terms.interrupt or self._interrupted is not None or self._exchange is None:
+        underway = self._underway
+        if not self.terms.interrupt or underway is None or underway.interrupted is not None:
             return False
-        self._interrupted = reason
+        underway.interrupted = reason
         self._phase_until = time.monotonic() + _INTERRUPT_SECONDS
         self._send(self.terms.interrupt)
         return True
-
-    def _answer(self, *, ok: bool, value: bytes) -> None:
-        self._call_bytes += len(value)
-        if len(value) > MAX_LINE or self._call_bytes > MAX_CALL_BYTES:
-            ok, value = False, b'"The answer is larger than what one request may be given."'
-        self._send(write_answer(ok=ok, value=value))
 
     def _send(self, line: bytes) -> None:
         self._unsent += line
@@ -318,34 +290,27 @@ class Kernel:
             self._finish(Reason.PROTOCOL_ERROR, f"It broke the protocol: {problem}")
 
     def _take(self, frame: Frame) -> None:
+        underway = self._underway
         match frame, self.state:
             case Ready(), State.STARTING:
                 self.state = State.IDLE
                 self._until = time.monotonic() + self.terms.total_ms / 1000
                 self._rest()
                 self.ready.set()
-            case Done(line=line), State.BUSY if self._open_call is None or self._interrupted:
-                self._complete(line)
+            case Done(line=line), State.BUSY if underway is not None and (
+                underway.open_call is None or underway.interrupted
+            ):
+                self._complete(underway, line)
             case Done(line=line), State.LEAVING:
                 self.farewell_said = line
                 self._finish(*self._leaving)
-            case Asks() as asks, State.BUSY if self._open_call is None:
-                self._relay(asks)
+            case Asks() as asks, State.BUSY if underway is not None and underway.open_call is None:
+                refused = underway.relay(asks)
+                if refused is not None:
+                    self._send(refused)
+                self._mind_asker()
             case _:
                 raise BadFrame("a line came out of turn.")
-
-    def _relay(self, asks: Asks) -> None:
-        exchange = self._exchange
-        if exchange is None:
-            return
-        exchange.calls += 1
-        self._call_bytes += len(asks.arguments)
-        if exchange.calls > MAX_CALLS or self._call_bytes > MAX_CALL_BYTES:
-            self._answer(ok=False, value=b'"This request has made as many calls as it may."')
-            return
-        self._open_call = exchange.calls
-        exchange.asker.ask(exchange.calls, asks.name, asks.arguments)
-        self._mind_asker()
 
     def _listen(self, stream: str) -> bool:
         number: int = getattr(self._live, stream)
@@ -357,16 +322,15 @@ class Kernel:
             self._selector.unregister(number)
             return False
         self._read_bytes += len(chunk)
-        if self._exchange is not None:
-            self._kept[stream].add(chunk)
-            self._exchange.asker.output(stream, chunk)
+        if self._underway is not None:
+            self._underway.hear(stream, chunk)
             self._mind_asker()
         # What it prints between two requests is nobody's, and bounded all the same.
         if self._read_bytes > self.limits.output_read_mb * MIB and self.reason is None:
             self._finish(Reason.OUTPUT_LIMIT, PASSED[Reason.OUTPUT_LIMIT])
         return True
 
-    def _complete(self, line: bytes) -> None:
+    def _complete(self, underway: Underway, line: bytes) -> None:
         """Answer a request that was carried out, and wait for the next."""
         self._drain()
         if self.reason is not None:
@@ -374,9 +338,7 @@ class Kernel:
         if found := self._watch.sample():
             self._finish(found, PASSED[found])
             return
-        exchange = self._exchange
-        if exchange is None:
-            return
+        exchange = underway.exchange
         if exchange.keep_workspace:
             exchange.workspace = self.files.take()
         elif exchange.collect:
@@ -384,7 +346,7 @@ class Kernel:
         if exchange.wanted:
             exchange.outputs = self.files.collect(exchange.wanted, self.limits)
         exchange.said = line
-        self._let_go(self._interrupted or Reason.OK, "")
+        self._let_go(underway.interrupted or Reason.OK, "")
         self.state = State.IDLE
         self._rest()
         self._look_into_the_mailbox()
@@ -422,30 +384,15 @@ class Kernel:
 
     def _let_go(self, reason: Reason, detail: str, *, ended: bool = False) -> None:
         """Fill in what came of the request; without `ended` its asker hears at once."""
-        exchange, self._exchange = self._exchange, None
-        if exchange is None:
+        underway, self._underway = self._underway, None
+        if underway is None:
             return
+        exchange = underway.exchange
         with suppress(KeyError, ValueError):
             self._selector.unregister(exchange.asker.fileno())
         exchange.kernel_ended = ended
-        exchange.result = SandboxResult(
-            reason=reason,
-            exit_code=self._exit_code,
-            stdout=self._kept["stdout"].content(),
-            stderr=self._kept["stderr"].content(),
-            result=exchange.said,
-            outputs=exchange.outputs,
-            workspace=exchange.workspace,
-            stats=Stats(
-                wall_ms=int((time.monotonic() - self._began) * 1000),
-                cpu_ms=max(0, self._watch.cpu_ms - self._cpu_before),
-                max_rss_kib=self._watch.peak_bytes // 1024,
-                stdout_bytes=self._kept["stdout"].total,
-                stderr_bytes=self._kept["stderr"].total,
-            ),
-            detail=detail,
-            crossings=self._live.egress.take() if self._live.egress is not None else (),
-        )
+        crossed = self._live.egress.take() if self._live.egress is not None else ()
+        underway.settle(reason, detail, self._exit_code, crossed)
         if ended:
             self._let_down = exchange
         else:

@@ -22,6 +22,7 @@ from apps.boundary.services import decide_approval, stop_run
 from apps.core.errors import Conflict
 from apps.rooms.models import Room, RoomEvent
 from apps.runs.models import Call, Run
+from apps.sandbox.models import ToolSession
 from tests.factories.asgi import through_server
 from tests.factories.effects import Letters, offer, outside_tool
 from tests.factories.rooms import make_agent, make_member, make_room, make_run
@@ -220,6 +221,22 @@ def test_a_wait_has_bounds(runtime: Runtime, wait: str) -> None:
     call = runtime.call("create_artifact", NOTE)[1]["call"]
     status, problem = runtime.send("GET", f"calls/{call}?wait={wait}")
     assert (status, problem["code"]) == (422, "invalid")
+
+
+def test_a_last_word_waits_for_the_sessions_of_its_run_and_a_failed_stop_replaces_it(
+    runtime: Runtime,
+) -> None:
+    session = ToolSession.objects.create(run=runtime.run, name="app", node="another")
+    status, problem = runtime.send("POST", "finish", {"text": "All written down."})
+    assert (status, "being ended" in problem["detail"]) == (409, True)
+    session.refresh_from_db()
+    # Whoever carries out calls there was told, and the sweep tells again.
+    assert session.ending_at is not None
+    ToolSession.objects.update(state="failed", sentence="The stop command failed.")
+    assert runtime.send("POST", "finish", {"text": "All written down."})[0] == 200
+    runtime.run.refresh_from_db()
+    assert (runtime.run.outcome, runtime.run.explanation) == ("failed", "The stop command failed.")
+    assert not RoomEvent.objects.filter(kind="message.posted").exists()
 
 
 def test_the_last_word_is_a_message_and_ends_the_run(runtime: Runtime) -> None:

@@ -10,8 +10,10 @@ from apps.domain.policy import (
     Admit,
     ApprovalMode,
     Ask,
+    Asking,
     Facts,
     Finding,
+    GrantState,
     Narrowing,
     NodeState,
     PolicyTree,
@@ -142,6 +144,17 @@ def test_the_guard_decides_what_stands_before_an_effect(
         ({"room_closed": True}, "room_is_open", Reason.ROOM_CLOSED),
         ({"member_active": False}, "member_is_active", Reason.PERMISSION_DENIED),
         ({"member_may_take_part": False}, "member_takes_part", Reason.PERMISSION_DENIED),
+        *(
+            ({"grant": state}, "automation_grant_holds", Reason.PERMISSION_DENIED)
+            for state in [*GrantState, None]
+            if state not in (GrantState.HELD, GrantState.NOT_NEEDED)
+        ),
+        # Only a member who asks needs no grant.
+        (
+            {"asking": Asking(trigger="schedule")},
+            "automation_grant_holds",
+            Reason.PERMISSION_DENIED,
+        ),
         ({"agent_enabled": False}, "agent_is_enabled", Reason.PERMISSION_DENIED),
         ({"in_catalog": False}, "tool_is_in_catalog", Reason.OUTSIDE_CATALOG),
         ({"descriptor_digest_now": "sha256:b"}, "descriptor_is_current", Reason.OUTSIDE_CATALOG),
@@ -188,6 +201,11 @@ def test_each_rule_refuses_in_its_own_name(
     verdict = decide(PACKAGE_READ, replace(FACTS, **change))
     assert isinstance(verdict, Refuse)
     assert (verdict.rule, verdict.reason) == (rule, reason)
+
+
+def test_a_grant_that_holds_lets_a_run_that_no_person_started_go_on() -> None:
+    held = replace(FACTS, grant=GrantState.HELD, asking=Asking(trigger="schedule"))
+    assert isinstance(decide(PACKAGE_READ, held), Admit)
 
 
 MAY_BE_ABSENT = {

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 
 from apps.accounts.models import User
+from apps.domain.archives import MANIFEST_NAME
 from apps.domain.manifests import Manifest, parse_manifest
+from apps.packages.services import publish_package
 from apps.runs.models import Run
 from apps.sandbox.models import ToolSession
 from apps.sandbox.runner import ReplyKind, ToolReply
 from apps.sandbox.session_ends import close_sessions
 from apps.sandbox.sessions import session_of_run
-from apps.tools.packaged import call_packaged
+from apps.tools.packaged import as_tool, call_packaged
 from tests.factories.rooms import claimed_run, make_agent, make_member, make_room
 from tests.sandboxd.daemon import Daemon
 
@@ -48,7 +53,7 @@ elif sys.argv[1] == "peek":
 TREE = {"package.json": b'{"name": "app", "version": "1.0.0"}', "tools/harness": HARNESS}
 
 
-def manifest(start: str = "start") -> Manifest:
+def raw_manifest(start: str = "start", stop: str = "stop") -> dict[str, Any]:
     def tool(name: str, protocol: str, args: list[str]) -> dict[str, Any]:
         return {
             "definition": {
@@ -67,25 +72,27 @@ def manifest(start: str = "start") -> Manifest:
             },
         }
 
-    return parse_manifest(
-        {
-            "name": "app",
-            "version": "1.0.0",
-            "ref": "app@1.0.0",
-            "format": "python",
-            "tools": [tool("act", "json", ["act"]), tool("peek", "plain", ["peek"])],
-            "sessions": {
-                "live": {
-                    "start": {
-                        "command": "tools/harness",
-                        "args": [start],
-                        "execution_paths": ["tools"],
-                    },
-                    "stop": {"command": "tools/harness", "args": ["stop"]},
-                }
-            },
-        }
-    )
+    return {
+        "name": "app",
+        "version": "1.0.0",
+        "ref": "app@1.0.0",
+        "format": "python",
+        "tools": [tool("act", "json", ["act"]), tool("peek", "plain", ["peek"])],
+        "sessions": {
+            "live": {
+                "start": {
+                    "command": "tools/harness",
+                    "args": [start],
+                    "execution_paths": ["tools"],
+                },
+                "stop": {"command": "tools/harness", "args": [stop]},
+            }
+        },
+    }
+
+
+def manifest(start: str = "start") -> Manifest:
+    return parse_manifest(raw_manifest(start))
 
 
 @pytest.fixture
@@ -170,3 +177,57 @@ def test_outside_of_a_run_nothing_is_started(daemon: Daemon, member: User) -> No
     reply = call(daemon, None)
     assert reply.kind is ReplyKind.BAD_REQUEST
     assert not ToolSession.objects.exists()
+
+
+@pytest.mark.parametrize(("stop", "code"), [("stop", 0), ("none", 1)])
+def test_a_check_calls_a_bound_tool_in_a_session_of_its_own(
+    another_daemon: Callable[..., Daemon],
+    tmp_path: Path,
+    settings: Any,
+    capsys: pytest.CaptureFixture[str],
+    stop: str,
+    code: int,
+) -> None:
+    daemon = another_daemon()
+    settings.KAIZEN_SANDBOXD_SOCKET = str(daemon.socket)
+    for name, content in TREE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(
+            content + b"if sys.argv[1] == 'none': sys.exit(6)\n" * (name[0] == "t")
+        )
+    (tmp_path / MANIFEST_NAME).write_text(json.dumps(raw_manifest(stop=stop)))
+    words = ["--execute", "--tool", "pkg_act_app", "--args", "{}"]
+    ended = 0
+    try:
+        call_command("tools", "check", str(tmp_path), *words)
+    except SystemExit as left:
+        ended = int(left.code or 0)
+    execution = json.loads(capsys.readouterr().out)["execution"]
+    assert ended == code
+    if code:
+        # What the call itself came to does not matter any more.
+        assert (execution["ok"], execution["outcome"]) == (False, "cleanup")
+        assert "exit code 6" in execution["message"]
+    else:
+        assert execution["value"]["content"][0]["data"] == {"count": 1, "left": []}
+    assert daemon.quiet()
+    assert not ToolSession.objects.exists()
+    assert not Run.objects.exists()
+
+
+def test_a_call_of_a_bound_tool_goes_to_the_machine_where_its_session_lives(
+    member: User, begun: Callable[[], Run]
+) -> None:
+    version = publish_package(
+        manifest=parse_manifest(raw_manifest()),
+        files=TREE,
+        author=member,
+        admitted_by=make_member("keeper"),
+    )
+    run = begun()
+    bound = as_tool(version.tools.get(name="pkg_act_app"))
+    assert bound is not None
+    assert bound.home is not None
+    assert bound.home({}, run) == ""
+    ToolSession.objects.create(run=run, name="live_app app@1.0.0", node="another")
+    assert bound.home({}, run) == "another"

@@ -10,7 +10,7 @@ from apps.rooms.models import Participant
 from apps.web.services import MAX_TEXT
 
 
-class AboutSerializer(StrictSerializer):
+class ChangeOfSerializer(StrictSerializer):
     """What a message asks to be changed."""
 
     artifact = serializers.UUIDField(help_text="One of your own texts in this room.")
@@ -24,7 +24,7 @@ class NewMessageSerializer(StrictSerializer):
         default=False,
         help_text="Give it to the agent's run that already works for you, at its next step.",
     )
-    about = AboutSerializer(
+    about = ChangeOfSerializer(
         required=False,
         help_text="Ask the agent for a change of this artifact; it is shown update_artifact first.",
     )
