@@ -10,7 +10,7 @@ import pytest
 DOMAIN = Path(__file__).resolve().parents[2] / "apps" / "domain"
 FILES = sorted(DOMAIN.rglob("*.py"))
 
-ALLOWED_LIBRARIES = {"jsonschema", "jsonschema_rs", "re2", "xxhash"}
+ALLOWED_LIBRARIES = {"joserfc", "jsonschema", "jsonschema_rs", "re2", "xxhash"}
 FORBIDDEN_STANDARD = {
     "asyncio", "datetime", "glob", "http", "importlib", "logging", "multiprocessing", "os",
     "pathlib", "pickle", "random", "secrets", "shutil", "socket", "sqlite3", "ssl", "subprocess",
