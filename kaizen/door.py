@@ -13,9 +13,10 @@ import contextvars
 import functools
 import hashlib
 import uuid
-from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
@@ -36,6 +37,7 @@ from apps.boundary.api.plain import (
     answer_plainly,
     read_plainly,
 )
+from apps.core.afterwards import held
 from kaizen.headers import SafeHeadersMiddleware
 
 log = structlog.get_logger(__name__)
@@ -70,11 +72,40 @@ class ProposalDoor:
         authorization = headers[b"authorization"].decode("latin-1")
         proof = headers.get(b"dpop", b"").decode("latin-1")
         async with self._turns.of(authorization):
-            context = contextvars.Context()
-            answer, request_id = await asyncio.get_running_loop().run_in_executor(
-                self._threads, context.run, _answer, authorization, proof, proposal, scope
+            loop = asyncio.get_running_loop()
+            answered: asyncio.Future[Answer] = loop.create_future()
+            correlation_id = uuid.uuid4()
+            working = self._threads.submit(
+                contextvars.Context().run,
+                _answer,
+                _Asked(authorization, proof, proposal, scope, correlation_id),
+                lambda outcome: loop.call_soon_threadsafe(_tell, answered, outcome),
             )
-        await _send(send, answer, secure=scope["scheme"] == "https", correlation_id=request_id)
+            working.add_done_callback(_complain)
+            answer = await answered
+        secure = scope["scheme"] == "https"
+        await _send(send, answer, secure=secure, correlation_id=correlation_id.hex)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A plain proposal with what came around it."""
+
+    authorization: str
+    proof: str
+    proposal: PlainProposal
+    scope: dict[str, Any]
+    correlation_id: uuid.UUID
+
+
+def _tell(answered: asyncio.Future[Answer], outcome: Answer | BaseException) -> None:
+    """Hand an answer to the request that waits for it, unless its sender has gone."""
+    if answered.done():
+        return
+    if isinstance(outcome, BaseException):
+        answered.set_exception(outcome)
+    else:
+        answered.set_result(outcome)
 
 
 class _Turns:
@@ -100,27 +131,44 @@ class _Turns:
                 del self._queues[key]
 
 
-def _answer(
-    authorization: str, proof: str, proposal: PlainProposal, scope: dict[str, Any]
-) -> tuple[Answer, str]:
-    """Answer in a thread, in a context of its own, and leave the line that every request leaves."""
-    request_id = str(uuid.uuid4())
-    correlation_id = request_id.replace("-", "")
+def _complain(working: Future[None]) -> None:
+    """Say what broke after the answer had gone, which nobody else hears."""
+    broken = working.exception()
+    if broken is not None:
+        log.error("proposal_thread_broke", exc_info=broken)
+
+
+def _answer(asked: _Asked, tell: Callable[[Answer | BaseException], Any]) -> None:
+    """Answer in a thread, in a context of its own, and leave the line that every request leaves.
+
+    The answer goes out first. What nobody waits for comes after it: the room's bell, the way back
+    of the connection to the pool, the line itself.
+    """
     structlog.contextvars.bind_contextvars(
-        request_id=request_id,
-        correlation_id=correlation_id,
-        ip=(scope.get("client") or (None,))[0],
+        request_id=str(asked.correlation_id),
+        correlation_id=asked.correlation_id.hex,
+        ip=(asked.scope.get("client") or (None,))[0],
     )
     try:
-        # The address is asked of Django, so that no two readers of one request differ about it.
-        address = ASGIRequest(scope, BytesIO()).build_absolute_uri(PATH) if proof else ""
-        answer = answer_plainly(authorization, proposal, proof=proof, address=address)
+        try:
+            with held() as left:
+                answer = _answered(asked)
+        except BaseException as failure:  # noqa: BLE001 - raised where the answer is waited for
+            tell(failure)
+            return
+        tell(answer)
+        for work in left:
+            work()
     finally:
-        # To the pool: whoever waits for a proposal holds no connection.
         connection.close()
     level = {2: log.info, 4: log.warning}.get(answer.status // 100, log.error)
     level("request_finished", code=answer.status, request=f"POST {PATH}", user_id=answer.member_id)
-    return answer, correlation_id
+
+
+def _answered(asked: _Asked) -> Answer:
+    # The address is asked of Django, so that no two readers of one request differ about it.
+    address = ASGIRequest(asked.scope, BytesIO()).build_absolute_uri(PATH) if asked.proof else ""
+    return answer_plainly(asked.authorization, asked.proposal, proof=asked.proof, address=address)
 
 
 # --- what is plain

@@ -16,6 +16,8 @@ import structlog
 from django.conf import settings
 from django.db import transaction
 
+from apps.core.afterwards import afterwards
+
 log = structlog.get_logger(__name__)
 
 CHANNEL_PREFIX = "kaizen:room:"
@@ -49,7 +51,7 @@ def encode(message: dict[str, Any]) -> str:
 def ring_room(*, room_id: str, position: int, roster_revision: int) -> None:
     """Tell every hub, after commit, that the room has moved on to `position`."""
     message = {"bell": position, "revision": roster_revision}
-    transaction.on_commit(lambda: _publish(room_id, message))
+    transaction.on_commit(lambda: afterwards(lambda: _publish(room_id, message)))
 
 
 def send_frame(room_id: str, frame: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from apps.accounts.models import User
 from apps.boundary import external
 from apps.boundary.api.plain import MAX_PLAIN_BYTES, PATH, read_plainly
 from apps.boundary.external import Opened, open_external_run
+from apps.rooms import relay
 from apps.rooms.models import Room
 from apps.runs.models import Call
 from kaizen import door
@@ -163,3 +165,45 @@ def test_a_door_behind_https_only_sends_plain_http_there(
 )
 def test_nothing_is_plain_that_is_no_proposal(raw: bytes) -> None:
     assert read_plainly(raw) is None
+
+
+def test_the_room_hears_of_a_call_although_nobody_waits_for_it(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    rung = threading.Event()
+    tell = door._tell
+
+    def telling(*told: Any) -> None:
+        order.append("answer")
+        tell(*told)
+
+    def ringing(room_id: str, message: dict[str, Any]) -> None:
+        order.append("bell")
+        rung.set()
+
+    monkeypatch.setattr(door, "_tell", telling)
+    monkeypatch.setattr(relay, "_publish", ringing)
+    assert send(opened, PLAIN).json()["outcome"] == "ok"
+    assert rung.wait(10)
+    assert sorted(order) == ["answer", "bell"]
+
+
+def test_a_fault_after_the_answer_is_said_and_costs_the_answer_nothing(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    heard = threading.Event()
+
+    def error(event: str, **_: Any) -> None:
+        said.append(event)
+        heard.set()
+
+    def broken(room_id: str, message: dict[str, Any]) -> None:
+        raise LookupError("The bell is broken.")
+
+    monkeypatch.setattr(door.log, "error", error)
+    monkeypatch.setattr(relay, "_publish", broken)
+    assert send(opened, PLAIN).json()["outcome"] == "ok"
+    assert heard.wait(10)
+    assert said == ["proposal_thread_broke"]
