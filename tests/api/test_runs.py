@@ -136,7 +136,8 @@ def test_another_runtime_gets_its_token_once(as_mara: APIClient, agent: Agent, r
     made = as_mara.post(f"/api/v1/rooms/{room.pk}/runs", {"agent": agent.slug})
     assert made.status_code == 201
     body = made.json()
-    assert set(body) == {"run", "token", "expires_at", "catalog", "catalog_digest"}
+    assert set(body) == {"run", "token", "token_type", "expires_at", "catalog", "catalog_digest"}
+    assert body["token_type"] == "Run"
     runtime = client_of()
     runtime.credentials(HTTP_AUTHORIZATION=f"Run {body['token']}")
     seen = runtime.get("/api/v1/callback/run").json()
