@@ -135,6 +135,7 @@ JUDGED: Final[Numbers] = {
     "ioctl": (16, 29),
     "socket": (41, 198),
     "socketpair": (53, 199),
+    "setsockopt": (54, 208),
     "personality": (135, 92),
     "chmod": (90, None),
     "fchmod": (91, 52),
