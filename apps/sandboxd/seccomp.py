@@ -38,6 +38,9 @@ _DEVICES: Final = (0o020000, 0o060000)
 # TIOCSTI and TIOCLINUX write into a terminal, TIOCSETD loads line disciplines.
 _TERMINAL_TRICKS: Final = (0x5412, 0x541C, 0x5423)
 
+# F_NOTIFY, the older way to watch a folder.
+_FOLDER_WATCH: Final = (1026,)
+
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _STREAM, _DATAGRAM, _RAW, _SEQPACKET = 1, 2, 3, 5
 _TYPE_MASK: Final = 0xF
@@ -196,6 +199,7 @@ def build(on: Machine | None = None) -> bytes:
         program += _when(number, [_refuse(errno.EPERM)])
     program += _refuse_bits(judged["clone"], 0, _NEW_NAMESPACE)
     program += _refuse_values(judged["ioctl"], 1, _TERMINAL_TRICKS)
+    program += _refuse_values(judged["fcntl"], 1, _FOLDER_WATCH)
     program += _when(
         judged["personality"],
         [*_split(_allow_only(0, (0, 0xFFFFFFFF), errno.EPERM)), _RELOAD],

@@ -155,6 +155,7 @@ TABLE: Final = (
     _row(63, "Node's inspector", "node:the_inspector_listens_to_nobody_outside"),
     _row(64, "two sandboxes look for each other", "walls:two_sandboxes_do_not_meet",
          "walls:every_running_sandbox_has_a_user_id_of_its_own",
+         "walls:nobody_watches_what_others_open_and_run",
          "kernels:a_kernel_cannot_see_or_touch_another"),
     _row(65, "a storm of launches", "service:a_storm_of_launches_all_succeed"),
     _row(66, "network: a host that is not listed",

@@ -120,6 +120,8 @@ ARGUMENTS = [
     ("chmod", (0, 0o4755), False),
     ("creat", (0, 0o4755), False),
     ("mknod", (0, 0o020644, 0), False),
+    ("fcntl", (0, 1024), True),
+    ("fcntl", (0, 1026), False),
     ("setsockopt", (0, 1, 2), True),
     ("setsockopt", (0, 6, 7), True),
     *((("setsockopt", (0, 1, option), False)) for option in (7, 8, 32, 33)),
