@@ -83,7 +83,8 @@ class Kernel:
         self._leaving = (Reason.CANCELLED, "")
         self._let_down: Exchange | None = None
         self._selector = selectors.DefaultSelector()
-        self._watch = Watch(Places(live.proc, tuple(live.writable)), limits, live.group)
+        places = Places(live.proc, tuple(live.writable), live.terminals)
+        self._watch = Watch(places, limits, live.group)
 
     # --- what other threads may do -------------------------------------------------------------
 

@@ -145,6 +145,7 @@ class LiveSandbox:
     proc: int = -1
     workspace: int = -1
     writable: list[int] = field(default_factory=list)
+    terminals: int = -1
     dead: bool = False
     egress: Egress | None = None
 
@@ -185,7 +186,7 @@ class LiveSandbox:
         if self.egress is not None:
             self.egress.close()
         _close(self.stdin, self.stdout, self.stderr, self.outer_fd, self.init_fd, self.proc)
-        _close(*self.writable)
+        _close(*self.writable, self.terminals)
         self.result.close()
         if self.dead:
             if self.group is not None:
@@ -386,5 +387,6 @@ class _Launch:
         live.proc = self._keep(os.open(f"{root}/proc", flags))
         for place in ("workspace", "tmp", "dev/shm"):
             live.writable.append(self._keep(os.open(f"{root}/{place}", flags)))
+        live.terminals = self._keep(os.open(f"{root}/dev/pts", flags))
         # Holding these keeps the file systems alive after the sandbox is dead.
         live.workspace = live.writable[0]

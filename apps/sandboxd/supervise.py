@@ -102,7 +102,7 @@ class Call:
             "stdout": Kept(self.limits.stdout_keep_kib * 1024),
             "stderr": Kept(self.limits.stderr_keep_kib * 1024),
         }
-        places = Places(self.live.proc, tuple(self.live.writable))
+        places = Places(self.live.proc, tuple(self.live.writable), self.live.terminals)
         watch = Watch(places, self.limits, self.live.group)
         started = time.monotonic()
         try:

@@ -24,6 +24,8 @@ _SOCKETS = re.compile(rb"sockets: used (\d+)")
 # How many this sandbox has, and how many pages those of the whole machine hold.
 _STREAMS = re.compile(rb"^TCP: inuse (\d+) .* mem (\d+)", re.MULTILINE)
 _PAGE = os.sysconf("SC_PAGESIZE")
+# All sandboxes share the machine's pseudo-terminals, of which there are some thousands.
+_TERMINALS = 64
 # Below this, nobody's connections hold enough to look for whose they are, which is expensive.
 _MUCH_IN_STREAMS = 16 * MIB
 _QUEUES = re.compile(rb"^ *\d+: \S+ \S+ \S+ ([0-9A-F]{8}):([0-9A-F]{8}) ", re.MULTILINE)
@@ -33,10 +35,11 @@ _PSS = re.compile(rb"^Pss:\s+(\d+) kB", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Descriptors of the sandbox's /proc and of its writable file systems."""
+    """Descriptors of the sandbox's /proc, of its writable file systems, and of its terminals."""
 
     proc: int
     writable: tuple[int, ...]
+    terminals: int
 
 
 class Watch:
@@ -81,7 +84,7 @@ class Watch:
             facts = os.fstatvfs(place)
             used += (facts.f_blocks - facts.f_bfree) * facts.f_frsize
             crowded = crowded or facts.f_files - facts.f_ffree > self._limits.max_files
-        return used, crowded
+        return used, crowded or len(os.listdir(self._places.terminals)) > _TERMINALS
 
     def _processes(self) -> tuple[dict[str, int], int, float]:
         """Return resident bytes by process, the bytes of the tables that the kernel keeps of

@@ -130,6 +130,22 @@ def test_many_small_handles_of_the_kernel_run_out(daemon: Daemon) -> None:
     assert all(count < 128 for count in told.values()), told
 
 
+def test_nobody_takes_the_terminals_of_the_machine(daemon: Daemon) -> None:
+    result = daemon.python(
+        """
+        import os, time
+        held = [os.openpty() for _ in range(100)]
+        time.sleep(60)
+        """
+    )
+    assert result.reason == "too_many_files"
+    few = daemon.python(
+        "import os, time; held = [os.openpty() for _ in range(40)]; time.sleep(0.3)"
+    )
+    assert few.reason == "ok", few
+    assert daemon.quiet()
+
+
 def test_output_stays_bytes_and_is_shown_harmless(daemon: Daemon) -> None:
     from apps.sandbox.runner import call_python_tool
 
