@@ -8,6 +8,7 @@ from typing import Any, cast
 from django.db.models import QuerySet
 from rest_framework import status
 from rest_framework.exceptions import ErrorDetail, ValidationError
+from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 from rest_framework.views import APIView
