@@ -1,6 +1,6 @@
 """The same as plain_http.py, with a run whose token is of no use to whoever steals it.
 
-    python -m venv bound && bound/bin/pip install joserfc==1.8.0
+    python3 -m venv bound && bound/bin/pip install joserfc==1.8.0
     KAIZEN_PASSWORD=… bound/bin/python examples/bound_http.py --username mara
 
 The program makes a key that never leaves it. A proof of that key goes with the request that opens

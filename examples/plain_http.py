@@ -1,6 +1,6 @@
 """Work under Kaizen's boundary from a program of your own, with the standard library alone.
 
-    KAIZEN_PASSWORD=… python examples/plain_http.py --username mara
+    KAIZEN_PASSWORD=… python3 examples/plain_http.py --username mara
 
 signs in, opens a run for an agent in a room, looks at the run's frozen catalog, makes two calls and
 finishes. `--call TOOL --arguments JSON` makes one more; where the policy asks, the program waits
@@ -149,7 +149,7 @@ class Run:
 
 def main(arguments: list[str], kind: Callable[[str], Kaizen] = Kaizen) -> int:
     """Tell a short story."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description="Work under Kaizen's boundary from a program of your own.")
     parser.add_argument("--url", default=os.environ.get("KAIZEN_URL", "http://127.0.0.1:8000"))
     parser.add_argument("--username", required=True)
     parser.add_argument("--room", default="First light")

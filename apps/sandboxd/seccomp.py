@@ -38,10 +38,16 @@ _DEVICES: Final = (0o020000, 0o060000)
 # TIOCSTI and TIOCLINUX write into a terminal, TIOCSETD loads line disciplines.
 _TERMINAL_TRICKS: Final = (0x5412, 0x541C, 0x5423)
 
+# F_NOTIFY, the older way to watch a folder.
+_FOLDER_WATCH: Final = (1026,)
+
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _STREAM, _DATAGRAM, _RAW, _SEQPACKET = 1, 2, 3, 5
 _TYPE_MASK: Final = 0xF
 _TCP, _UDP = 6, 17
+_OF_SOCKETS: Final = 1
+# SO_SNDBUF and SO_RCVBUF, and both for whoever administers the network.
+_BUFFERS: Final = (7, 8, 32, 33)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +169,17 @@ def _sockets(number: int) -> list[bytes]:
     return _when(number, body)
 
 
+def _buffers(number: int) -> list[bytes]:
+    """Let every socket keep the buffers that it was made with, and say yes to a wish for others.
+
+    Larger ones would hold memory that nobody is charged for. The kernel itself lowers such a wish
+    in silence, so programs look at what they got, and do not expect a refusal.
+    """
+    values = [_instruction(_EQUAL, one, 0, 1) + _refuse(0) for one in _BUFFERS]
+    named = [_argument(2), *_split(b"".join(values)), _RELOAD]
+    return _when(number, [_argument(1), *_when(_OF_SOCKETS, named), _RELOAD])
+
+
 def build(on: Machine | None = None) -> bytes:
     """Return the filter program for a processor, ready for the kernel."""
     here = on or machine()
@@ -182,6 +199,7 @@ def build(on: Machine | None = None) -> bytes:
         program += _when(number, [_refuse(errno.EPERM)])
     program += _refuse_bits(judged["clone"], 0, _NEW_NAMESPACE)
     program += _refuse_values(judged["ioctl"], 1, _TERMINAL_TRICKS)
+    program += _refuse_values(judged["fcntl"], 1, _FOLDER_WATCH)
     program += _when(
         judged["personality"],
         [*_split(_allow_only(0, (0, 0xFFFFFFFF), errno.EPERM)), _RELOAD],
@@ -196,5 +214,6 @@ def build(on: Machine | None = None) -> bytes:
             program += _refuse_values(judged[name], index, _DEVICES, _TYPE_OF_FILE)
     for name in ("socket", "socketpair"):
         program += _sockets(judged[name])
+    program += _buffers(judged["setsockopt"])
     program.append(_instruction(_RETURN, _ALLOW))
     return b"".join(program)

@@ -99,6 +99,9 @@ FORBIDDEN: Final[Numbers] = {
     "open_by_handle_at": (304, 265),
     "fanotify_init": (300, 262),
     "fanotify_mark": (301, 263),
+    # who opens and runs what, in folders that others use as well
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
     # placement of memory, and pages shared with pipes
     "mbind": (237, 235),
     "set_mempolicy": (238, 237),
@@ -135,6 +138,8 @@ JUDGED: Final[Numbers] = {
     "ioctl": (16, 29),
     "socket": (41, 198),
     "socketpair": (53, 199),
+    "setsockopt": (54, 208),
+    "fcntl": (72, 25),
     "personality": (135, 92),
     "chmod": (90, None),
     "fchmod": (91, 52),

@@ -21,6 +21,12 @@ _TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 _SOCKET_BYTES = 208 * 1024
 _FREE_SOCKETS = 32
 _SOCKETS = re.compile(rb"sockets: used (\d+)")
+# How many this sandbox has, and how many pages those of the whole machine hold.
+_STREAMS = re.compile(rb"^TCP: inuse (\d+) .* mem (\d+)", re.MULTILINE)
+_PAGE = os.sysconf("SC_PAGESIZE")
+# Below this, nobody's connections hold enough to look for whose they are, which is expensive.
+_MUCH_IN_STREAMS = 16 * MIB
+_QUEUES = re.compile(rb"^ *\d+: \S+ \S+ \S+ ([0-9A-F]{8}):([0-9A-F]{8}) ", re.MULTILINE)
 _HELD = re.compile(rb"^(RssAnon|RssShmem|VmPTE):\s+(\d+) kB", re.MULTILINE)
 _PSS = re.compile(rb"^Pss:\s+(\d+) kB", re.MULTILINE)
 
@@ -151,16 +157,33 @@ class Watch:
         return total
 
     def _sockets(self) -> int:
-        found = _SOCKETS.search(self._read("1/net/sockstat"))
-        return max(0, int(found.group(1)) - _FREE_SOCKETS) * _SOCKET_BYTES if found else 0
+        told = self._read("1/net/sockstat")
+        found = _SOCKETS.search(told)
+        many = max(0, int(found.group(1)) - _FREE_SOCKETS) * _SOCKET_BYTES if found else 0
+        return many + self._streams(told)
 
-    def _read(self, name: str) -> bytes:
+    def _streams(self, told: bytes) -> int:
+        """Return how much lies in connections, whose buffers grow by themselves."""
+        found = _STREAMS.search(told)
+        # A connection has two ends in here.
+        if not found or int(found[1]) < 2 or int(found[2]) * _PAGE < _MUCH_IN_STREAMS:
+            return 0
+        return sum(
+            int(unsent, 16) + int(unread, 16)
+            for name in ("1/net/tcp", "1/net/tcp6")
+            for unsent, unread in _QUEUES.findall(self._read(name, whole=True))
+        )
+
+    def _read(self, name: str, *, whole: bool = False) -> bytes:
         try:
             opened = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._places.proc)
         except OSError:
             return b""  # the process ended between the listing and now
         try:
-            return os.read(opened, 8192)
+            said = os.read(opened, 8192)
+            while whole and (more := os.read(opened, 65536)):
+                said += more
+            return said
         except OSError:
             return b""
         finally:

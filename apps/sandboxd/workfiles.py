@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from apps.domain.paths import BadPath, check_tree
 from apps.domain.wire import BadFrame, JsonValue
+from apps.domain.words import visible
 
 MIB: Final = 1024 * 1024
 MAX_WORK_FILES: Final = 2_000
@@ -88,8 +89,12 @@ def check_work_files(files: Sequence[WorkFile]) -> None:
 
 
 def shown_name(name: str) -> str:
-    """Return a name that may be no text at all in a form that travels and that people can read."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")[:_MAX_SHOWN]
+    """Return a name that may be no text at all in a form that travels and that people can read.
+
+    What a terminal would obey, or what would hide, is made visible.
+    """
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return visible(text.replace("\n", "\\x0a").replace("\t", "\\x09"))[:_MAX_SHOWN]
 
 
 def rows_of(files: Sequence[WorkFile]) -> list[JsonValue]:

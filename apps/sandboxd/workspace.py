@@ -135,7 +135,7 @@ def compared(folder: int, known: Mapping[str, Known]) -> tuple[WorkChanges, froz
         for name in known
         if name not in walk.found
         and name not in walk.kept
-        and not any(name.startswith(f"{place}/") for place in walk.closed)
+        and not any(above in walk.closed for above in _above(name))
     ]
     changes = WorkChanges(
         changed=tuple(walk.changed[name] for name in sorted(walk.changed)),
@@ -144,6 +144,14 @@ def compared(folder: int, known: Mapping[str, Known]) -> tuple[WorkChanges, froz
         left_out_total=len(walk.left_out),
     )
     return changes, frozenset(walk.found & known.keys())
+
+
+def _above(name: str) -> Iterator[str]:
+    """Yield every folder on the way to a file: few, however many folders nobody could open."""
+    place = name
+    while "/" in place:
+        place = place.rpartition("/")[0]
+        yield place
 
 
 class _Over(Exception):

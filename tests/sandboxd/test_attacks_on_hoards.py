@@ -108,7 +108,6 @@ def test_many_small_handles_of_the_kernel_run_out(daemon: Daemon) -> None:
             ("eventfd", lambda: libc.eventfd(0, 0)),
             ("timerfd", lambda: libc.timerfd_create(1, 0)),
             ("epoll", lambda: libc.epoll_create1(0)),
-            ("inotify", lambda: libc.inotify_init1(0)),
             ("signalfd", lambda: libc.signalfd(-1, bytes(128), 0)),
             ("pidfd", lambda: os.pidfd_open(os.getpid())),
         ):

@@ -394,3 +394,47 @@ def test_memory_cannot_be_hidden_in_sockets(daemon: Daemon) -> None:
     )
     assert result.reason == "memory_limit"
     assert daemon.quiet()
+
+
+def test_no_socket_is_given_larger_buffers(daemon: Daemon) -> None:
+    told = daemon.told(
+        """
+        import json, socket
+        told = {}
+        for family, kind in ((1, 1), (1, 2), (2, 1), (2, 2)):
+            for option in (socket.SO_SNDBUF, socket.SO_RCVBUF, 32, 33):
+                with socket.socket(family, kind) as one:
+                    read = {32: socket.SO_SNDBUF, 33: socket.SO_RCVBUF}.get(option, option)
+                    before = one.getsockopt(socket.SOL_SOCKET, read)
+                    one.setsockopt(socket.SOL_SOCKET, option, 1 << 30)
+                    after = one.getsockopt(socket.SOL_SOCKET, read)
+                    if after != before:
+                        told[f"{family} {kind} {option}"] = [before, after]
+        print(json.dumps(told))
+        """
+    )
+    assert told == {}
+
+
+def test_memory_cannot_be_hidden_in_connections_that_grow(daemon: Daemon) -> None:
+    result = daemon.python(
+        """
+        import socket, time
+        held, door = [], socket.socket()
+        door.bind(("127.0.0.1", 0))
+        door.listen(200)
+        for _ in range(110):
+            one = socket.create_connection(door.getsockname())
+            held += [one, door.accept()[0]]
+            one.setblocking(False)
+            try:
+                while True:
+                    one.send(b"x" * 65536)
+            except BlockingIOError:
+                pass
+        time.sleep(60)
+        """,
+        memory_mb=64,
+    )
+    assert result.reason == "memory_limit"
+    assert daemon.quiet()

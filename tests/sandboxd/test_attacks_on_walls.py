@@ -263,6 +263,24 @@ def test_two_sandboxes_do_not_meet(daemon: Daemon) -> None:
     assert results == {"one": [2, ["mine"], ["mine"]], "two": [2, ["mine"], ["mine"]]}
 
 
+def test_nobody_watches_what_others_open_and_run(daemon: Daemon) -> None:
+    told = daemon.told(
+        """
+        import ctypes, fcntl, json, os
+        libc = ctypes.CDLL(None, use_errno=True)
+        watching = [name for name in ("inotify_init", "inotify_init1")
+                    if getattr(libc, name)(0) != -1]
+        try:
+            fcntl.fcntl(os.open("/usr/bin", os.O_RDONLY), fcntl.F_NOTIFY, fcntl.DN_ACCESS)
+            watching.append("fcntl")
+        except PermissionError:
+            pass
+        print(json.dumps(watching))
+        """
+    )
+    assert told == []
+
+
 def test_setuid_programs_gain_nothing(daemon: Daemon) -> None:
     told = daemon.told(
         """

@@ -120,6 +120,11 @@ ARGUMENTS = [
     ("chmod", (0, 0o4755), False),
     ("creat", (0, 0o4755), False),
     ("mknod", (0, 0o020644, 0), False),
+    ("fcntl", (0, 1024), True),
+    ("fcntl", (0, 1026), False),
+    ("setsockopt", (0, 1, 2), True),
+    ("setsockopt", (0, 6, 7), True),
+    *((("setsockopt", (0, 1, option), False)) for option in (7, 8, 32, 33)),
 ]  # fmt: skip
 
 
@@ -131,6 +136,11 @@ def test_some_calls_are_judged_by_their_arguments(
     if number is None:
         return  # this processor has no such call
     assert (verdict(build(here), here.audit, number, *arguments) == ALLOW) is allowed
+
+
+def test_a_wish_for_larger_buffers_is_heard_and_not_met(here: Machine) -> None:
+    number = numbers(JUDGED, here)["setsockopt"]
+    assert verdict(build(here), here.audit, number, 0, 1, 7) == refuse(0)
 
 
 @pytest.mark.parametrize(

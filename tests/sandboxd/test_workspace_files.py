@@ -1,5 +1,6 @@
 """A workspace goes in as a tree of plain files, and what became of it comes back the same way."""
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from apps.sandboxd.workfiles import (
     MAX_WORK_FILE,
     MAX_WORK_FILES,
     BadWorkFiles,
+    Known,
+    change_fields,
     check_work_files,
     known_of,
 )
@@ -152,7 +155,7 @@ def test_links_and_specials_are_left_out_named_and_change_nothing(daemon: Daemon
         left_out=tuple(
             LeftOut(name, code)
             for name, code in [
-                ("bell-\x07", "bad_name"),
+                ("bell-\\x07", "bad_name"),
                 ("bin", "link"),
                 ("fifo", "not_a_file"),
                 ("half-\\xff", "bad_name"),
@@ -270,6 +273,44 @@ def test_of_names_that_clash_the_one_that_was_there_first_is_kept() -> None:
     assert seen == WorkChanges(
         left_out=(LeftOut("SRC/a.py", "clash"), LeftOut("src/B.py", "clash")), left_out_total=2
     )
+
+
+def test_names_that_are_left_out_are_told_in_a_form_that_nothing_obeys() -> None:
+    with staged() as (opened, place):
+        for name in ("line\nbreak", "red\x1b[31m", "tab\t", "turned\N{RIGHT-TO-LEFT OVERRIDE}"):
+            (place / name).touch()
+        seen = take_back(opened, {})
+    told = change_fields(seen)
+    assert told is not None
+    assert told["left_out"] == [
+        ["line\\x0abreak", "bad_name"],
+        ["red\\x1b[31m", "bad_name"],
+        ["tab\\x09", "bad_name"],
+        ["turned\\x202e", "bad_name"],
+    ]
+
+
+def test_of_many_folders_that_nobody_may_open_the_files_below_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opens = module.open_beneath
+
+    def closed(folder: int, name: str, *asked: int) -> int:
+        # Root may open everything, and tests may run as root.
+        if name.startswith("closed"):
+            raise PermissionError(errno.EACCES, "closed")
+        return opens(folder, name, *asked)
+
+    with staged() as (opened, place):
+        for number in range(3_000):
+            (place / f"closed-{number}").mkdir()
+        nothing = Known(1, b"", executable=False)
+        gone = {f"gone/{number}/x": nothing for number in range(MAX_WORK_FILES)}
+        kept = dict.fromkeys(("closed-7/deep/x", "closed-8/x"), nothing)
+        monkeypatch.setattr(module, "open_beneath", closed)
+        seen = take_back(opened, {**gone, **kept})
+    assert seen.removed == tuple(sorted(gone))
+    assert (seen.left_out[0].code, seen.left_out_total) == ("unreadable", 3_000)
 
 
 def test_folders_without_end_are_left_out() -> None:

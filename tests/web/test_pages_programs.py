@@ -140,3 +140,21 @@ def test_new_output_is_added_to_what_stands_there(run: Run) -> None:
         "return [one.words === node, one.paper.textContent];",
     )
     assert told == [True, "one\ntwo\n"]
+
+
+@pytest.mark.parametrize("was_marked", [True, False])
+def test_the_navigation_says_that_an_agent_works_here_only_while_one_does(
+    run: Run, was_marked: bool
+) -> None:
+    marks = run(
+        "room/place.js",
+        "const place = document.createElement('a');"
+        "if (was) place.innerHTML = '<span class=pulse></span>';"
+        "const seen = () => place.querySelectorAll('.pulse').length;"
+        "const counts = [true, true, false, false].map((works) => {"
+        "  module.markWork(place, works); return seen(); });"
+        "module.markWork(null, true);"
+        "return counts;",
+        was=was_marked,
+    )
+    assert marks == [1, 1, 0, 0]

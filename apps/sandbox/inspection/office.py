@@ -210,10 +210,10 @@ class _Document:
             case "t":
                 self._takes = False
             case "p":
-                self.paragraphs += 1
                 if self._inside:
                     self._words.append("\n")
                 else:
+                    self.paragraphs += 1
                     heading = self._style.lower().startswith(("heading", "title"))
                     self.drawing.text("".join(self._words), "heading" if heading else "text")
             case "tc" if self._inside == 1 and self._rows:

@@ -7,6 +7,7 @@ import { Change } from "./change.js";
 import { Compose } from "./compose.js";
 import { RoomLink, Store } from "./link.js";
 import { People } from "./people.js";
+import { markWork } from "./place.js";
 import { initial, reduce } from "./store.js";
 import { Timeline } from "./timeline.js";
 import { Workspace } from "./workspace.js";
@@ -102,12 +103,14 @@ function paintLink(state) {
 
 // ── who works, what waits ──
 const working = find("working");
+const place = document.querySelector(".nav.rooms a[aria-current]");
 
 function paintWorking(state) {
   const runs = Object.values(state.runs);
   const mine = runs.filter((run) => run.member.id === state.me.id);
   const hidden = timeline.hiddenCards();
   working.hidden = runs.length === 0;
+  markWork(place, runs.length > 0);
   const run = mine[0] || runs[0];
   const waits = run && Object.values(state.approvals).some((one) => one.run === run.id && one.state === "pending");
   const me = state.participants.find((one) => one.id === state.me.id);

@@ -102,6 +102,12 @@ def test_a_sound_file_is_known_for_what_it_is(
     assert summary in found["preview"]["summary"]
 
 
+def test_the_paragraphs_of_a_document_are_those_that_stand_beside_its_tables() -> None:
+    table = "<w:tbl><w:tr><w:tc><w:p/></w:tc><w:tc><w:p/></w:tc></w:tr></w:tbl></w:body>"
+    found = look("a.docx", document(**{"word/document.xml": BODY.replace("</w:body>", table)}))
+    assert "1 paragraph and 1 table" in found["preview"]["summary"]
+
+
 SAMPLES = {
     "txt": b"just text",
     "png": png(),
