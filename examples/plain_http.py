@@ -149,7 +149,9 @@ class Run:
 
 def main(arguments: list[str], kind: Callable[[str], Kaizen] = Kaizen) -> int:
     """Tell a short story."""
-    parser = argparse.ArgumentParser(description="Work under Kaizen's boundary from a program of your own.")
+    parser = argparse.ArgumentParser(
+        description="Work under Kaizen's boundary from a program of your own."
+    )
     parser.add_argument("--url", default=os.environ.get("KAIZEN_URL", "http://127.0.0.1:8000"))
     parser.add_argument("--username", required=True)
     parser.add_argument("--room", default="First light")

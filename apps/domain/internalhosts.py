@@ -29,10 +29,20 @@ _LOOPBACK: Final = frozenset({"localhost", "localhost.localdomain", "ip6-localho
 _NEVER_PUBLIC: Final = (".internal", ".local", ".home.arpa")
 # Of a key that says that its value is a host.
 _SAYS_HOST: Final = re.compile(r"(?:host|host_?name|server|node|address|addr|endpoint)$", re.I)
-_BEFORE_4: Final = r"(?<![0-9A-Za-z])(?<![0-9]\.)"
+# A letter or digit before a name is no part of it where it ends an escape: of an address (`%2F`),
+# of a text within a text (`\\n`, `\\u0022`), or of a colour on a terminal.
+_HEX: Final = "[0-9A-Fa-f]"
+_COLOURS: Final = "|".join(rf"(?<=\x1b\[[0-9;]{{{count}}}m)" for count in range(9))
+_CODES: Final = "|".join(
+    rf"(?<={start}{_HEX}{{{count}}})"
+    for start, count in (("%", 2), ("%25", 2), (r"\\x", 2), (r"\\u", 4))
+)
+_ESCAPE: Final = rf"(?<=\\[abefnrtv0])|(?<=m)(?:{_COLOURS})|(?<={_HEX}{_HEX})(?:{_CODES})"
+_SIDE: Final = rf"(?:(?<![A-Za-z0-9_-])|{_ESCAPE})"
+_BEFORE_4: Final = rf"(?:(?<![0-9A-Za-z])(?<![0-9]\.)|{_ESCAPE})"
 _AFTER_4: Final = r"(?![0-9A-Za-z])(?!\.[0-9])"
 _VERSION_4: Final = re.compile(rf"{_BEFORE_4}[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}{_AFTER_4}")
-_BEFORE_6: Final = r"(?<![0-9A-Za-z:])"
+_BEFORE_6: Final = rf"(?:(?<![0-9A-Za-z:])|{_ESCAPE})"
 _AFTER_6: Final = r"(?![0-9A-Za-z:])"
 _GROUP: Final = r"[0-9A-Fa-f]{0,4}"
 _VERSION_6: Final = re.compile(rf"{_BEFORE_6}{_GROUP}(?::{_GROUP}){{2,7}}{_AFTER_6}")
@@ -42,7 +52,6 @@ _MAYBE: Final = re2.compile(
     r"[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]|[0-9A-Fa-f]?:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]?"
 )
 
-_SIDE: Final = r"(?<![A-Za-z0-9_-])"
 _END: Final = r"(?![A-Za-z0-9_-])"
 _BELOW: Final = r"(?:[A-Za-z0-9_-]{1,63}\.){0,8}"
 
@@ -198,9 +207,12 @@ def _patterns(
     if words:
         one = rf"(?:{_any(words)})"
         # As a part of an address, with a port, or after a word that says that a host follows.
-        leads = ("://", "@", "host=", 'host "', "host '", 'at "', "at '")
+        leads = (
+            "://", "@", "host=", 'host "', "host '", 'at "', "at '",
+            "%3a%2f%2f", ":%2f%2f", "%40", "host%3d", r"\\/\\/", r'host \\"', r'at \\"',
+        )  # fmt: skip
         yield re.compile("|".join(rf"(?<={lead}){one}{_END}" for lead in leads), flags)
-        yield re.compile(rf"{_SIDE}{one}(?=:[0-9]{{1,5}}(?![0-9]))", flags)
+        yield re.compile(rf"{_SIDE}{one}(?=(?::|%3a)[0-9]{{1,5}}(?![0-9]))", flags)
 
 
 NO_HOSTS: Final = InternalHosts()

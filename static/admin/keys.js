@@ -17,3 +17,13 @@ addEventListener("DOMContentLoaded", () => {
     });
   }
 });
+
+// A box that finds rows while one types stands in for its field, and has to carry the field's name.
+addEventListener("load", () => {
+  for (const field of document.querySelectorAll("select.select2-hidden-accessible")) {
+    const label = field.labels[0]?.textContent.replace("*", "").trim();
+    const box = field.parentElement.querySelector(".select2-selection");
+    if (!label || !box) continue;
+    for (const part of [box, ...box.querySelectorAll("[role=textbox]")]) part.setAttribute("aria-label", label);
+  }
+});

@@ -190,6 +190,19 @@ def test_an_answer_is_bounded_and_json_alone(run: Run, desk: Desk) -> None:
     assert Client().get(desk.path).status_code == 405
 
 
+def test_an_early_answer_with_what_no_column_holds_is_refused(run: Run, desk: Desk) -> None:
+    codes: list[int] = []
+
+    def answered() -> None:
+        body = '{"signed": true, "by": "a\\u0000b"}'
+        client = Client(raise_request_exception=False)
+        codes.append(client.post(desk.path, body, content_type="application/json").status_code)
+        codes.append(desk.answer({"signed": True}).status_code)
+
+    desk.meanwhile = answered
+    assert (paused(run).outcome, codes) == ("ok", [400, 204])
+
+
 def test_answers_are_counted_by_token(
     run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:

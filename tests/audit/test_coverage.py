@@ -50,6 +50,7 @@ EDGES = (
 ACCOUNTED_FOR = {
     "apps.approvals.wishes.name_trigger": "a note beside a run whose start is recorded",
     "apps.artifacts.drafts.append_draft": "a piece; begin, end and the call itself are recorded",
+    "apps.artifacts.native.hold_files": "places of files; keeping each file in one is recorded",
     "apps.boundary.children.stop_children": "the parent's stop is recorded, and each child's end",
     "apps.boundary.pipeline.crossing_of": "a read; carrying out what it hands back is recorded",
     "apps.grants.services.policy.lock_policy": "a part of the change that is recorded",

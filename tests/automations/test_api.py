@@ -17,7 +17,9 @@ from apps.automations import services
 from apps.automations.models import Automation
 from apps.automations.services import Granted
 from apps.rooms.models import Room
+from apps.runs.bodies import journal_bodies
 from apps.runs.models import JournalEntry, Run
+from tests.factories.asgi import through_server
 from tests.factories.automations import make_automation
 from tests.factories.clients import client_of, problem
 from tests.factories.rooms import make_member, make_run
@@ -230,6 +232,36 @@ def test_a_body_is_bounded(hook: Granted) -> None:
     problem(start(hook, {"x": "y" * (16 * 1024)}), 413, "too_large")
     problem(start(hook, "a\x00b"), 400, "malformed_json")
     assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        # Spread over lines, each with its depth before it, this would be thirty times as long.
+        ("[" * 60 + ",".join(["0"] * 8_000) + "]" * 60, 202),
+        ("[" + ",".join(["1e15"] * 3_200) + "]", 413),
+    ],
+)
+def test_what_reaches_the_agent_is_no_longer_than_what_may_be_sent(
+    hook: Granted, body: str, code: int
+) -> None:
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {hook.token}")
+    url = f"{AT}/{hook.automation.pk}/start"
+    answered = client.generic("POST", url, body, content_type="application/json")
+    assert answered.status_code == code
+    for told in journal_bodies(list(JournalEntry.objects.all())):
+        assert len(told["outside"]) <= 16 * 1024
+        assert json.loads(told["outside"]) == json.loads(body)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_body_in_pieces_is_a_body_all_the_same(hook: Granted) -> None:
+    url, sender = f"{AT}/{hook.automation.pk}/start", {"Authorization": f"Bearer {hook.token}"}
+    assert through_server("POST", url, [b'{"order":', b" 7}"], sender).status_code == 202
+    assert json.loads(JournalEntry.objects.get().body["outside"]) == {"order": 7}
+    large = through_server("POST", url, [b'"', b"x" * 16_384, b'"'], sender)
+    assert large.status_code == 413
 
 
 @pytest.mark.parametrize(

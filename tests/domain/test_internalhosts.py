@@ -37,6 +37,16 @@ HOSTS = InternalHosts(
         ("notdb.internal and mydb.internals", "notdb.internal and mydb.internals"),
         ("10.0.0.5.1 is a version", "10.0.0.5.1 is a version"),
         ("at 12:30:45 it was 10.30.0.1", "at 12:30:45 it was 10.30.0.1"),
+        # What ends an escape is no part of the name behind it.
+        ("?to=http%3A%2F%2Fdb.internal%3A5432", "?to=http%3A%2F%2F[internal host]%3A5432"),
+        ("%252Fdb.internal, %2f10.0.0.5", "%252F[internal host], %2f[internal host]"),
+        (r'{"error": "away:\n\tdb.internal"}', r'{"error": "away:\n\t[internal host]"}'),
+        (r"\u0022kaizen-web-1\u0022", r"\u0022[internal host]\u0022"),
+        (r"b'\x1710.20.1.2'", r"b'\x17[internal host]'"),
+        (r"one\n10.0.0.5 two\nfd12::1", r"one\n[internal host] two\n[internal host]"),
+        ("\x1b[31;1mdb.internal\x1b[0m", "\x1b[31;1m[internal host]\x1b[0m"),
+        ("\x1b[m10.20.1.2\x1b[0m", "\x1b[m[internal host]\x1b[0m"),
+        ("mdb.internal, Fdb.internal, 2F10.0.0.5", "mdb.internal, Fdb.internal, 2F10.0.0.5"),
     ],
 )  # fmt: skip
 def test_a_name_of_ours_is_hidden_and_others_stay(text: str, shown: str) -> None:
@@ -53,6 +63,10 @@ def test_a_name_of_ours_is_hidden_and_others_stay(text: str, shown: str) -> None
         ('no server at "postgres"', 'no server at "[internal host]"'),
         ("dbname=x host=postgres", "dbname=x host=[internal host]"),
         ("postgres: a database", None),
+        ("redis%3A%2F%2Fu%40postgres%2F0", "redis%3A%2F%2Fu%40[internal host]%2F0"),
+        ("to=%2F%2Fpostgres%3A5432", "to=%2F%2F[internal host]%3A5432"),
+        (r'{"e": "at \"postgres\""}', r'{"e": "at \"[internal host]\""}'),
+        (r"line\npostgres:5432", r"line\n[internal host]:5432"),
         ("postgresql://example.org", None),
     ],
 )  # fmt: skip

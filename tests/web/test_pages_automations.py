@@ -84,6 +84,9 @@ def test_what_is_wrong_is_said_at_its_field_and_nothing_written_is_lost(
         assert answered.status_code == 422, wrong
         page = answered.content.decode()
         assert f'id="id_{field}_error"' in page, wrong
+        form = page.split('id="new-automation"')[1]
+        marked = re.findall(r'<\w+ [^>]*name="(\w+)"[^>]* autofocus', form)
+        assert marked[:1] == [field], wrong
         assert "Write the report." in page
     assert not Automation.objects.exists()
 

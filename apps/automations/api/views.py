@@ -219,4 +219,16 @@ def _as_text(request: Request) -> str:
         return data
     if request.stream is None:
         return ""
-    return json.dumps(data, ensure_ascii=False, indent=1)
+    return _written(data)
+
+
+def _written(data: Any) -> str:
+    """Write a JSON value down: spread over lines, or close together where that is too long."""
+    spread = json.dumps(data, ensure_ascii=False, indent=1)
+    if len(spread.encode()) <= MAX_OUTSIDE_BYTES:
+        return spread
+    close = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    # What is deeply nested grows with its lines, and a number such as 1e15 with its digits.
+    if len(close.encode()) > MAX_OUTSIDE_BYTES:
+        raise BodyTooLarge(f"The body is larger than {MAX_OUTSIDE_BYTES:,} bytes, written out.")
+    return close

@@ -16,6 +16,8 @@ class PauseView(ApiView):
 
     authentication_classes = []
     permission_classes = []
+    # An answer that comes early is put aside as it is, in a column.
+    takes_nul = False
 
     @extend_schema(
         operation_id="pauses_answer", request={"application/json": {}}, responses={204: None},

@@ -107,6 +107,9 @@ def _asked_range(request: HttpRequest, file: StoredFile) -> range | None:
     A range of another version than this one, several at once, and what is no range of bytes are
     answered with the whole, as the standard allows.
     """
+    if request.method != "GET":
+        # Of a look at the head no part can be asked.
+        return None
     if request.headers.get("If-Range", f'"{file.digest}"') != f'"{file.digest}"':
         return None
     found = _RANGE.match(request.headers.get("Range", "").strip())

@@ -28,7 +28,7 @@ class BodyTooLarge(Refusal):
 
 
 class StrictJSONParser(BaseParser):
-    """Read JSON strictly, up to the `max_body_bytes` of the view."""
+    """Read JSON strictly, up to the `max_body_bytes` of the view; NUL where it `takes_nul`."""
 
     media_type = "application/json"
 
@@ -40,11 +40,12 @@ class StrictJSONParser(BaseParser):
     ) -> Any:
         """Return the one value of the body, or refuse."""
         context = parser_context or {}
-        limit: int = getattr(context.get("view"), "max_body_bytes", MAX_BODY_BYTES)
+        view = context.get("view")
+        limit: int = getattr(view, "max_body_bytes", MAX_BODY_BYTES)
         raw = stream.read(limit + 1)
         if len(raw) > limit:
             raise BodyTooLarge(f"The body is larger than {limit:,} bytes.")
         try:
-            return strict_loads(raw, max_bytes=limit)
+            return strict_loads(raw, max_bytes=limit, nul=getattr(view, "takes_nul", True))
         except BadJson as bad:
             raise MalformedBody(bad.message, extra={"rule": bad.rule}) from None

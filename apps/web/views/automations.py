@@ -105,6 +105,10 @@ def _show(
 ) -> HttpResponseBase:
     places = automation_places(member)
     rows = automations_of(member).order_by("-created_at", "-pk")
+    # The form stands below the list: whoever is refused would see nothing of the reason there.
+    at_fault = next((name for name in form.fields if name in form.errors), None) if form else None
+    if form is not None and at_fault is not None:
+        form.fields[at_fault].widget.attrs["autofocus"] = True
     context: dict[str, Any] = {
         "page": Paginator(rows, PAGE).get_page(request.GET.get("page")),
         "form": NewAutomation(places) if form is None else form,
