@@ -28,8 +28,9 @@ DEPENDENCIES_FOLDER: Final = "node_modules"
 PATH: Final = "/runtime/bin:/usr/local/bin:/usr/bin:/bin"
 
 PRLIMIT: Final = "/usr/bin/prlimit"
-# The gate tells that all mounts stand, waits for a newline, and becomes the program.
-GATE: Final = ("/bin/sh", "-c", 'printf .; read -r _; exec "$@"', "sh")
+# The gate tells that all mounts stand, waits for a newline, and becomes the program. Where the
+# supervisor died before it wrote one, there is nobody to watch a program, and none is started.
+GATE: Final = ("/bin/sh", "-c", 'printf .; read -r _ || exit 125; exec "$@"', "sh")
 
 _FILES: Final = {
     "/etc/passwd": b"sandbox:x:1000:1000::/workspace:/bin/sh\n",

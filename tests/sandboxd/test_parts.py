@@ -2,6 +2,7 @@
 
 import os
 import struct
+import subprocess
 import threading
 import time
 from dataclasses import replace
@@ -28,7 +29,7 @@ from apps.sandboxd.jobs import (
 )
 from apps.sandboxd.keeper import Keeper, KeeperRefuses
 from apps.sandboxd.kernels import Kernel
-from apps.sandboxd.layout import Descriptors, Layout, Runtime, arguments
+from apps.sandboxd.layout import GATE, Descriptors, Layout, Runtime, arguments
 from apps.sandboxd.limits import CEILINGS, BadLimit, Clamp, Limits, clamp, read_limits
 from apps.sandboxd.livefiles import LiveFiles
 from apps.sandboxd.probe import ProbeReport, ProbeStatus, decode_probe, encode_probe, explain, judge
@@ -274,3 +275,12 @@ def test_files_that_were_put_in_only_in_part_are_made_whole_by_the_next_cell(
     os.close(folder)
     assert (tmp_path / "kept.txt").read_bytes() == b"before"
     assert (changes.changed, changes.removed) == ((), ())
+
+
+def test_the_gate_starts_nothing_once_its_supervisor_is_gone() -> None:
+    def through(said: bytes) -> tuple[bytes, int]:
+        ended = subprocess.run([*GATE, "echo", "runs"], input=said, stdout=subprocess.PIPE)
+        return ended.stdout, ended.returncode
+
+    assert through(b"\n") == (b".runs\n", 0)
+    assert through(b"") == (b".", 125)
