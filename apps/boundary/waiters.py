@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 from django import db
 
+from apps.core.wanted import still_wanted
 from apps.domain.tooling import CallState
 from apps.rooms.reads import read
 from apps.rooms.subscription import Subscription
@@ -79,7 +80,7 @@ class Waiters:
                 await self._subscription.remove(room_id)
 
     async def _read(self) -> None:
-        while True:
+        while still_wanted():
             try:
                 # Where nobody waits, nothing needs to be compared.
                 async with asyncio.timeout(COMPARE_SECONDS if self._calls else None):

@@ -21,6 +21,7 @@ from django import db
 from redis.exceptions import RedisError
 
 from apps.core import metrics
+from apps.core.wanted import still_wanted
 from apps.rooms import presence
 from apps.rooms.previews import EXPIRY, MAX_OPEN, frames_from, queue_reads, roster_key
 from apps.rooms.reads import read
@@ -178,7 +179,7 @@ class Hub:
             return
         room.rebuilding = room.rebuild_again = True
         try:
-            while room.rebuild_again:
+            while room.rebuild_again and still_wanted():
                 room.rebuild_again = False
                 read_at = time.monotonic()
                 try:
@@ -203,7 +204,7 @@ class Hub:
     # --- one reader per room
 
     async def _pump(self, room: Watched) -> None:
-        while True:
+        while still_wanted():
             await room.bell.wait()
             room.bell.clear()
             try:
@@ -245,7 +246,7 @@ class Hub:
 
     async def _compare_for_ever(self) -> None:
         checked_at = time.monotonic()
-        while True:
+        while still_wanted():
             await asyncio.sleep(COMPARE_SECONDS)
             if not self._rooms:
                 continue
@@ -267,7 +268,7 @@ class Hub:
                     room.look(behind=mark.position > room.position, unchecked=all_again)
 
     async def _tend_for_ever(self) -> None:
-        while True:
+        while still_wanted():
             await asyncio.sleep(COMPARE_SECONDS)
             rooms = list(self._rooms.values())
             before = time.monotonic() - STUCK_SECONDS

@@ -17,6 +17,7 @@ from redis import asyncio as aioredis
 from redis.asyncio.client import PubSub
 from redis.exceptions import RedisError
 
+from apps.core.wanted import still_wanted
 from apps.rooms.relay import PATIENCE, channel_of, room_of
 
 log = structlog.get_logger(__name__)
@@ -86,7 +87,7 @@ class Subscription:
     async def run(self) -> None:
         """Listen until cancelled, through every absence of the store."""
         away = False
-        while True:
+        while still_wanted():
             try:
                 async with self.client.pubsub() as pubsub:
                     # In turn with `add`, so that a room is either named here or added later.
@@ -112,7 +113,7 @@ class Subscription:
 
     async def _listen(self, pubsub: PubSub) -> None:
         asked = False
-        while True:
+        while still_wanted():
             message = await pubsub.get_message(timeout=_QUIET)
             if self._lost:
                 # Never let the client library reconnect by itself: we would not notice.

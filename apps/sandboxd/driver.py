@@ -34,6 +34,7 @@ from apps.sandboxd.probe import (
 from apps.sandboxd.runtimes import PROOFS, closed, find_runtimes
 from apps.sandboxd.seccomp import UnknownMachine
 from apps.sandboxd.seccomp import build as build_filter
+from apps.sandboxd.strays import end_strays, name_of
 from apps.sandboxd.supervise import Call
 from apps.sandboxd.uids import UidRange, accounts_in, uid_pool
 
@@ -108,6 +109,10 @@ class BubblewrapDriver:
         self._groups: GroupTree | None = find_tree(f"kaizen-{tag}") if _linux() else None
         if self._groups is not None:
             self._groups.sweep_calls()
+        self._name = name_of(tag)
+        # The caller holds the lock of the state folder: whatever bears this name was left behind.
+        if _linux() and (strays := end_strays(self._name)):
+            _log.warning("Ended %s launches that an earlier supervisor left", strays)
         self._uids = uid_pool(options.uids)
         self._routes = Routes(Resolver(), options.egress_exempt)
         self._host: Host | None = None
@@ -171,6 +176,7 @@ class BubblewrapDriver:
             uids=self._uids,
             groups=self._groups,
             routes=self._routes,
+            name=self._name,
         )
 
     def _taken_ids(self) -> str:

@@ -74,8 +74,12 @@ class Launcher:
         result: int,
         passed: Sequence[int],
         uid: int | None,
+        name: str = "",
     ) -> subprocess.Popen[bytes]:
-        """Start a program with exactly these descriptors and, as root, under another user id."""
+        """Start a program with exactly these descriptors and, as root, under another user id.
+
+        Until it starts another, it may bear a name of its own in the list of processes.
+        """
 
         def fork() -> subprocess.Popen[bytes]:
             if uid is None and os.geteuid() == 0:
@@ -83,7 +87,8 @@ class Launcher:
             os.dup2(result, RESULT_FD, inheritable=False)
             try:
                 return subprocess.Popen(
-                    command,
+                    [name or command[0], *command[1:]],
+                    executable=command[0],
                     stdin=streams[0],
                     stdout=streams[1],
                     stderr=streams[2],
@@ -118,6 +123,8 @@ class Host:
     uids: UidPool | None
     groups: GroupTree | None
     routes: Routes
+    name: str
+    """What a launch is called before it starts its program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +282,7 @@ class _Launch:
                 result=result_inside.fileno(),
                 passed=[info_inside, block_inside, *memory.numbers],
                 uid=self.uid,
+                name=self.host.name,
             )
             self._drop(*self.theirs)
             result_inside.close()
