@@ -67,8 +67,8 @@ def create_automation(
     agent = Agent.objects.visible_to(member).filter(slug=agent_slug, enabled=True).first()
     if agent is None or not Seat.objects.filter(room=room, agent=agent).exists():
         raise NotFound("No agent that you may use has that name in this room.", field="agent")
-    # Two at once could each see room for one more.
-    User.objects.select_for_update(no_key=True).get(pk=member.pk)
+    # Two at once could each see room for one more, or a name that is free.
+    _one_at_a_time(member)
     if Automation.objects.filter(member=member).count() >= MAX_PER_MEMBER:
         raise Conflict(f"You have {MAX_PER_MEMBER} automations. Delete one first.")
     automation = Automation(
@@ -95,6 +95,8 @@ def change_automation(
     *, automation_id: Any, member: User, changes: Mapping[str, Any], revision: int | None = None
 ) -> Automation:
     """Change some fields; whatever changes what is granted raises the revision."""
+    if "name" in changes:
+        _one_at_a_time(member)
     automation = _locked(automation_id, member)
     if automation.revoked_at is not None:
         raise AutomationRevoked("This automation was revoked. Make a new one in its place.")
@@ -185,6 +187,10 @@ def automation_of_token(*, automation_id: UUID, token: str) -> Automation:
     if found is None:
         raise BadStartToken(UNKNOWN_TOKEN)
     return found
+
+
+def _one_at_a_time(member: User) -> None:
+    User.objects.select_for_update(no_key=True).values_list("pk").get(pk=member.pk)
 
 
 def _locked(automation_id: Any, member: User | None) -> Automation:
