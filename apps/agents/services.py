@@ -11,11 +11,12 @@ from django.db import IntegrityError, transaction
 
 from apps.accounts.models import User
 from apps.accounts.permissions import Permission, give, take
+from apps.accounts.selectors import active_member_called, member_called
 from apps.agents.errors import AgentNotFound, BadAgent, SlugTaken, StaleRevision, TooManyAgents
 from apps.agents.models import Agent
 from apps.agents.selectors import may_manage
 from apps.audit.services import record
-from apps.core.errors import Conflict, Forbidden, NotFound
+from apps.core.errors import Conflict, Forbidden
 from apps.domain.tooling import Capability
 from apps.domain.words import shown
 
@@ -149,9 +150,7 @@ def share_agent(
     and share it further; only its owner cannot lose it.
     """
     agent = lock_managed_agent(agent_id=agent_id, actor=sharer)
-    guest = User.objects.filter(username=username, is_active=True).first()
-    if guest is None:
-        raise NotFound(f"No active member is called {shown(username)}.", field="username")
+    guest = active_member_called(username)
     if role not in list(Role):
         raise BadAgent(f"A role is one of {', '.join(Role)}.", field="role")
     if guest.pk == agent.owner_id:
@@ -174,9 +173,7 @@ def share_agent(
 def unshare_agent(*, agent_id: Any, sharer: User, username: str) -> None:
     """Take back what `share_agent` gave. Seats that the agent has stay."""
     agent = lock_managed_agent(agent_id=agent_id, actor=sharer)
-    guest = User.objects.filter(username=username).first()
-    if guest is None:
-        raise NotFound(f"No member is called {shown(username)}.", field="username")
+    guest = member_called(username)
     if guest.pk == agent.owner_id:
         raise Conflict("The owner of an agent keeps it.", field="username")
     take(guest, Permission.AGENT_USE, agent)

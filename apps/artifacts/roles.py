@@ -14,13 +14,13 @@ from django.db.models import QuerySet
 
 from apps.accounts.models import User
 from apps.accounts.permissions import Permission, give, may, members_with, take
+from apps.accounts.selectors import active_member_called, member_called
 from apps.artifacts.errors import BadArtifact, TooManyShares
 from apps.artifacts.models import Artifact, ArtifactVersion
 from apps.artifacts.selectors import visible_artifact
 from apps.artifacts.services import add_text
 from apps.audit.services import record
-from apps.core.errors import Conflict, Forbidden, NotFound
-from apps.domain.words import shown
+from apps.core.errors import Conflict, Forbidden
 from apps.rooms.services import lock_open_room
 
 MAX_SHARES = 50
@@ -39,9 +39,7 @@ def share_artifact(
 ) -> User:
     """Let another member read an artifact of one's own, or edit it; sharing again changes that."""
     artifact = _lock_own(artifact_id, sharer)
-    guest = User.objects.filter(username=username, is_active=True).first()
-    if guest is None:
-        raise NotFound(f"No active member is called {shown(username)}.", field="username")
+    guest = active_member_called(username)
     if role not in list(Role):
         raise BadArtifact(f"A role is one of {', '.join(Role)}.", field="role")
     if guest.pk == artifact.owner_id:
@@ -64,9 +62,7 @@ def share_artifact(
 def unshare_artifact(*, artifact_id: Any, sharer: User, username: str) -> None:
     """Take back what `share_artifact` gave. Who takes part in the room goes on reading it there."""
     artifact = _lock_own(artifact_id, sharer)
-    guest = User.objects.filter(username=username).first()
-    if guest is None:
-        raise NotFound(f"No member is called {shown(username)}.", field="username")
+    guest = member_called(username)
     if guest.pk == artifact.owner_id:
         raise Conflict("The owner of an artifact keeps it.", field="username")
     take(guest, Permission.ARTIFACT_READ, artifact)

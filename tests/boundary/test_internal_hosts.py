@@ -32,7 +32,7 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             REDIS_URL="redis://valkey7.inside.example:6379/0",
             KAIZEN_SANDBOXD_SOCKET="/run/inside/sandboxd.sock",
             KAIZEN_MODEL_URL="http://gpu7.internal/v1",
-            KAIZEN_NPM_REGISTRY="https://registry.example.org",
+            KAIZEN_NPM_REGISTRY="https://packages.example.org",
             KAIZEN_INTERNAL_HOSTS=("10.77.0.0/16",),
         ),
     ):
@@ -46,7 +46,7 @@ def inside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_the_hosts_are_those_that_the_settings_name() -> None:
     for host in (*INSIDE, "gpu7.internal"):
         assert host not in internal_hosts().hide(f"at {host} now")
-    stays = "localhost registry.example.org 127.0.0.1"
+    stays = "localhost packages.example.org 127.0.0.1"
     assert internal_hosts().hide(stays) == stays
 
 

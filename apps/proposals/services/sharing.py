@@ -12,9 +12,9 @@ from django.db import transaction
 
 from apps.accounts.models import User
 from apps.accounts.permissions import Permission, give, members_with, take
+from apps.accounts.selectors import active_member_called, member_called
 from apps.audit.services import record
-from apps.core.errors import Conflict, NotFound
-from apps.domain.words import shown
+from apps.core.errors import Conflict
 from apps.proposals.errors import TooManyCollaborators
 from apps.proposals.models import PackageProposal
 from apps.proposals.services.drafts import lock_own, require_draft
@@ -27,9 +27,7 @@ def share_proposal(*, proposal_id: Any, sharer: User, username: str) -> User:
     """Let another member work on a draft of one's own."""
     proposal = lock_own(proposal_id, sharer)
     require_draft(proposal)
-    guest = User.objects.filter(username=username, is_active=True).first()
-    if guest is None:
-        raise NotFound(f"No active member is called {shown(username)}.", field="username")
+    guest = active_member_called(username)
     if guest.pk == proposal.author_id:
         raise Conflict("The author of a proposal keeps it.", field="username")
     others = members_with(proposal, Permission.PROPOSAL_WORK, Permission.PROPOSAL_WORK)
@@ -44,9 +42,7 @@ def share_proposal(*, proposal_id: Any, sharer: User, username: str) -> User:
 def unshare_proposal(*, proposal_id: Any, sharer: User, username: str) -> None:
     """Take back what `share_proposal` gave, in whatever state the proposal is."""
     proposal = lock_own(proposal_id, sharer)
-    guest = User.objects.filter(username=username).first()
-    if guest is None:
-        raise NotFound(f"No member is called {shown(username)}.", field="username")
+    guest = member_called(username)
     if guest.pk == proposal.author_id:
         raise Conflict("The author of a proposal keeps it.", field="username")
     take(guest, Permission.PROPOSAL_WORK, proposal)
