@@ -152,7 +152,8 @@ def test_frames_are_apart_and_add_up(room_id: str) -> None:
     assert kinds[0] in ("stream.open", "stream.text")
     assert kinds[-1] == "stream.close"
     spent = heard[-1][0] - heard[0][0]
-    assert len(heard) <= spent / 0.03 + 3
+    # The last piece and the end keep no distance.
+    assert len(heard) <= spent / 0.03 + 4
     assert all(frame["revision"] == 1 for _, frame in heard)
     text = ""
     for _, frame in heard[:-1]:
