@@ -10,6 +10,8 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
+
 from apps.accounts.models import User
 from apps.accounts.permissions import Permission, may
 from apps.agents.models import Agent
@@ -78,9 +80,9 @@ def explain_call(
     asker: User,
     tool_name: str,
     agent_slug: str = "",
-    room_id: Any = "",
+    room_id: Any = None,
     username: str = "",
-    automation_id: Any = "",
+    automation_id: Any = None,
 ) -> Explained:
     """Explain what would become of a call: members ask about themselves, administrators at all.
 
@@ -133,12 +135,11 @@ def _prospect(*, asker: User, agent_slug: str, room_id: Any, username: str) -> R
 
 
 def _automation(asker: User, automation_id: Any) -> Automation:
-    rows = Automation.objects.all()
+    rows: QuerySet[Any] = Automation.objects.all()
     if not may(asker, Permission.POLICY_MANAGE):
-        rows = rows.visible_to(asker)
-    found: Automation = _demand(
-        rows.select_related("agent", "room", "member").filter(pk=_uuid(automation_id)).first()
-    )
+        rows = rows.filter(member=asker)
+    rows = rows.select_related("agent", "room", "member")
+    found: Automation = _demand(rows.filter(pk=_demand(_uuid(automation_id))).first())
     return found
 
 

@@ -19,7 +19,7 @@ class ExplainQuerySerializer(StrictSerializer):
 
     tool = TextField(max_length=64)
     agent = TextField(max_length=40, required=False, default="")
-    room = serializers.UUIDField(required=False, default="")
+    room = serializers.UUIDField(required=False)
     member = TextField(
         max_length=150,
         required=False,
@@ -28,7 +28,6 @@ class ExplainQuerySerializer(StrictSerializer):
     )
     automation = serializers.UUIDField(
         required=False,
-        default="",
         help_text="What would start the run, in place of agent, room and member.",
     )
 
@@ -77,8 +76,8 @@ class ExplainView(MemberView):
             asker=self.member,
             tool_name=asked["tool"],
             agent_slug=asked["agent"],
-            room_id=asked["room"],
+            room_id=asked.get("room"),
             username=asked["member"],
-            automation_id=asked["automation"],
+            automation_id=asked.get("automation"),
         )
         return Response(ExplainedSerializer(explained).data)
