@@ -27,6 +27,6 @@ _COUNT = Change(
     lambda: Call.objects.order_by().filter(
         NotOnDisk(), may_be_executed(), pk=Given("call", UUIDField())
     ),
+    {"attempts": F("attempts") + 1},
     returning=["attempts"],
-    attempts=F("attempts") + 1,
 )

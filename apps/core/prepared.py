@@ -12,7 +12,7 @@ import functools
 import itertools
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -44,7 +44,8 @@ class Given(Expression):
 
 def given_fields(model: type[Model], *names: str) -> dict[str, Given]:
     """Return a given value for each of these fields, by its name."""
-    return {name: Given(name, model._meta.get_field(name)) for name in names}
+    known = {field.name: field for field in model._meta.concrete_fields}
+    return {name: Given(name, known[name]) for name in names}
 
 
 class _Place:
@@ -81,11 +82,15 @@ class Change:
     """One conditional update, compiled at its first run. Its values may be `Given` as well."""
 
     def __init__(
-        self, make: Callable[[], QuerySet[Any]], *, returning: Sequence[str] = (), **changes: Any
+        self,
+        make: Callable[[], QuerySet[Any]],
+        changes: Mapping[str, Any],
+        *,
+        returning: Sequence[str] = (),
     ) -> None:
         self._make = make
+        self._changes = dict(changes)
         self._returning = returning
-        self._changes = changes
         self._made: tuple[str, tuple[Any, ...]] | None = None
 
     def run(self, **values: Any) -> list[Any]:

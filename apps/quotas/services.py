@@ -218,9 +218,7 @@ _CLOSE = Change(
     lambda: Reservation.objects.order_by().filter(
         pk=Given("reservation", UUIDField()), state=Reservation.State.HELD
     ),
-    closed_at=Now(),
-    updated_at=Now(),
-    **given_fields(Reservation, "state", "used"),
+    {"closed_at": Now(), "updated_at": Now(), **given_fields(Reservation, "state", "used")},
 )
 
 

@@ -325,7 +325,7 @@ _SETTLE = Change(
         .filter(pk=Given("call", UUIDField()))
         .exclude(state=CallState.SETTLED.value)
     ),
-    **given_fields(Call, *_SETTLED),
+    given_fields(Call, *_SETTLED),
 )
 
 

@@ -98,7 +98,7 @@ def _apply(workspace: Workspace, changes: WorkChanges) -> None:
 
 _USED = Change(
     lambda: Workspace.objects.order_by().filter(pk=Given("workspace", UUIDField())),
-    updated_at=Now(),
+    {"updated_at": Now()},
 )
 
 

@@ -275,7 +275,6 @@ def _taken(workspace: Workspace, call_id: Any, *, lasts: float) -> Lease | None:
 
 
 _LEASE = Given("workspace", UUIDField())
-_NOBODYS = {"call": None, "taken_at": None, "expires_at": None}
 _TAKE = Change(
     lambda: LeaseRow.objects.order_by().filter(
         pk__in=LeaseRow.objects.select_for_update(no_key=True, skip_locked=True, of=("self",))
@@ -283,14 +282,16 @@ _TAKE = Change(
         .filter(_free(), pk=_LEASE)
         .values("pk")
     ),
+    {
+        "fence": F("fence") + 1,
+        "call": Given("call", UUIDField()),
+        "node": Given("node", CharField()),
+        "taken_at": Now(),
+        "expires_at": Now() + Given("lasts", DurationField()),
+    },
     returning=["fence", "kernel_node"],
-    fence=F("fence") + 1,
-    call=Given("call", UUIDField()),
-    node=Given("node", CharField()),
-    taken_at=Now(),
-    expires_at=Now() + Given("lasts", DurationField()),
 )
 _RELEASE = Change(
     lambda: LeaseRow.objects.order_by().filter(pk=_LEASE, fence=Given("fence", BigIntegerField())),
-    **_NOBODYS,
+    {"call": None, "taken_at": None, "expires_at": None},
 )

@@ -181,9 +181,11 @@ SETTLE = Change(
         .filter(pk=Given("call", UUIDField()))
         .exclude(state=CallState.SETTLED.value)
     ),
+    {
+        "step": F("step") + 1,
+        **given_fields(Call, "state", "outcome", "projection", "images", "settled_at"),
+    },
     returning=["tool", "step"],
-    step=F("step") + 1,
-    **given_fields(Call, "state", "outcome", "projection", "images", "settled_at"),
 )
 
 
@@ -232,7 +234,7 @@ def test_a_change_leaves_what_its_condition_does_not_keep(run: Run) -> None:
 def test_a_change_that_need_not_be_on_disk_is_the_only_one_that_is_not_waited_for(run: Run) -> None:
     rename = Change(
         lambda: Agent.objects.order_by().filter(NotOnDisk(), slug=Given("slug", CharField())),
-        **given_fields(Agent, "name"),
+        given_fields(Agent, "name"),
     )
     with connection.cursor() as cursor:
         cursor.execute("SET synchronous_commit TO on")

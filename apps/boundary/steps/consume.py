@@ -72,9 +72,11 @@ _DISPATCH = Change(
         pk=Given("call", UUIDField()),
         state__in=(CallState.PROPOSED.value, CallState.WAITING.value),
     ),
-    # The database's clock decides when an executor counts as silent.
-    executor_expires_at=Now() + timedelta(seconds=EXECUTOR_SECONDS),
-    **given_fields(Call, *_CHANGED),
+    {
+        # The database's clock decides when an executor counts as silent.
+        "executor_expires_at": Now() + timedelta(seconds=EXECUTOR_SECONDS),
+        **given_fields(Call, *_CHANGED),
+    },
 )
 
 
