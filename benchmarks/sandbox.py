@@ -19,6 +19,7 @@ from typing import Any
 from benchmarks.harness import BenchmarkFailed, Report, Stack, main, percentile, say
 from benchmarks.load import Connection
 from benchmarks.sandboxes import as_root
+from kaizen.runtimes import places
 
 AT_ONCE = 16
 P50_MS, P99_MS, CELL_MS = 100.0, 300.0, 15.0
@@ -71,6 +72,8 @@ class Client:
 
 def measure(quick: bool) -> Report:
     """Measure programs one after the other, sixteen at once, the bare start, and cells."""
+    if not (places()[0] / "python").exists():
+        raise BenchmarkFailed("The sandbox's Python is not there to be compared: run `make venv`.")
     count, starts = (30, 20) if quick else (200, 60)
     with Stack() as stack:
         partner = stack.partner("benchmarks.sandbox_world")
