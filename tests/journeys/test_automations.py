@@ -1,4 +1,4 @@
-"""An automation goes its whole way with real processes: asked by a webhook, and found due by beat."""
+"""An automation goes its whole way with real processes: asked by a webhook, and started by beat."""
 
 from __future__ import annotations
 
