@@ -16,10 +16,11 @@ from apps.web.origins import OriginOrTicket  # noqa: E402
 from apps.web.routing import websocket_routes  # noqa: E402
 from kaizen.bodies import BodyLimit  # noqa: E402
 from kaizen.door import ProposalDoor  # noqa: E402
+from kaizen.waitdoor import WaitDoor  # noqa: E402
 
 application = ProtocolTypeRouter(
     {
-        "http": BodyLimit(ProposalDoor(http)),
+        "http": BodyLimit(ProposalDoor(WaitDoor(http))),
         "websocket": OriginOrTicket(
             AuthMiddlewareStack(URLRouter(websocket_routes)), settings.KAIZEN_ORIGINS
         ),

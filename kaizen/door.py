@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import functools
 import hashlib
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -24,10 +23,6 @@ import structlog
 from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
 from django.db import connection
-from django.http import HttpRequest, HttpResponse
-from django.http.request import split_domain_port, validate_host
-from django.middleware.clickjacking import XFrameOptionsMiddleware
-from django.middleware.security import SecurityMiddleware
 
 from apps.boundary.api.plain import (
     MAX_PLAIN_BYTES,
@@ -38,12 +33,9 @@ from apps.boundary.api.plain import (
     read_plainly,
 )
 from apps.core.afterwards import held, work_off
-from kaizen.headers import SafeHeadersMiddleware
+from kaizen.plainly import again, begin_lines, leave_line, plain_headers, send_answer
 
 log = structlog.get_logger(__name__)
-
-_TAKES = frozenset({b"application/json", b"*/*"})
-_ONCE = (b"host", b"authorization", b"content-type", b"dpop")
 
 
 class ProposalDoor:
@@ -58,7 +50,7 @@ class ProposalDoor:
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Answer one request."""
-        headers = _plain_headers(scope)
+        headers = _plain(scope)
         if headers is None:
             await self._inside(scope, receive, send)
             return
@@ -67,7 +59,7 @@ class ProposalDoor:
             return
         proposal = read_plainly(read[0]) if read[1] else None
         if proposal is None:
-            await self._inside(scope, _again(*read, receive), send)
+            await self._inside(scope, again(*read, receive), send)
             return
         authorization = headers[b"authorization"].decode("latin-1")
         proof = headers.get(b"dpop", b"").decode("latin-1")
@@ -83,8 +75,13 @@ class ProposalDoor:
             )
             working.add_done_callback(_complain)
             answer = await answered
-        secure = scope["scheme"] == "https"
-        await _send(send, answer, secure=secure, correlation_id=correlation_id.hex)
+        await send_answer(
+            send,
+            answer,
+            allow=b"POST, OPTIONS",
+            secure=scope["scheme"] == "https",
+            correlation_id=correlation_id,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +141,7 @@ def _answer(asked: _Asked, tell: Callable[[Answer | BaseException], Any]) -> Non
     The answer goes out first. What nobody waits for comes after it: the room's bell, the way back
     of the connection to the pool, the line itself.
     """
-    structlog.contextvars.bind_contextvars(
-        request_id=str(asked.correlation_id),
-        correlation_id=asked.correlation_id.hex,
-        ip=(asked.scope.get("client") or (None,))[0],
-    )
+    begin_lines(asked.scope, asked.correlation_id)
     left: list[Callable[[], None]] = []
     try:
         try:
@@ -162,8 +155,7 @@ def _answer(asked: _Asked, tell: Callable[[Answer | BaseException], Any]) -> Non
         # What was committed is told also where the answer failed.
         work_off(left)
         connection.close()
-    level = {2: log.info, 4: log.warning}.get(answer.status // 100, log.error)
-    level("request_finished", code=answer.status, request=f"POST {PATH}", user_id=answer.member_id)
+    leave_line(answer, f"POST {PATH}")
 
 
 def _answered(asked: _Asked) -> Answer:
@@ -175,32 +167,15 @@ def _answered(asked: _Asked) -> Answer:
 # --- what is plain
 
 
-def _plain_headers(scope: dict[str, Any]) -> dict[bytes, bytes] | None:
+def _plain(scope: dict[str, Any]) -> dict[bytes, bytes] | None:
     """Return the headers of a request that can be taken here, or None."""
     if scope["path"] != PATH or scope["method"] != "POST" or scope["query_string"]:
         return None
-    if settings.SECURE_SSL_REDIRECT and scope["scheme"] != "https":
+    headers = plain_headers(scope)
+    if headers is None:
         return None
-    headers: dict[bytes, bytes] = {}
-    for name, value in scope["headers"]:
-        if name in _ONCE and name in headers:
-            return None
-        headers[name] = value
-    content_type = headers.get(b"content-type", b"").split(b";")[0].strip()
-    accepted = {part.split(b";")[0].strip() for part in headers.get(b"accept", b"*/*").split(b",")}
-    plain = (
-        content_type == b"application/json"
-        and b"content-encoding" not in headers
-        and b"authorization" in headers
-        and bool(accepted & _TAKES)
-        and _serves(headers.get(b"host", b"").decode("latin-1"))
-    )
-    return headers if plain else None
-
-
-@functools.lru_cache(maxsize=64)
-def _serves(host: str) -> bool:
-    return validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
+    kind = headers.get(b"content-type", b"").split(b";")[0].strip()
+    return headers if kind == b"application/json" else None
 
 
 async def _beginning(receive: Any) -> tuple[bytes, bool] | None:
@@ -215,50 +190,3 @@ async def _beginning(receive: Any) -> tuple[bytes, bool] | None:
             return raw, True
         if len(raw) > MAX_PLAIN_BYTES:
             return raw, False
-
-
-def _again(raw: bytes, whole: bool, receive: Any) -> Any:
-    """Return a `receive` that gives first what was read already."""
-    read = [{"type": "http.request", "body": raw, "more_body": not whole}]
-
-    async def once_more() -> Any:
-        return read.pop() if read else await receive()
-
-    return once_more
-
-
-async def _send(send: Any, answer: Answer, *, secure: bool, correlation_id: str) -> None:
-    headers = [
-        (b"content-type", answer.content_type.encode()),
-        (b"content-length", str(len(answer.body)).encode()),
-        (b"allow", b"POST, OPTIONS"),
-        *_usual_headers(secure),
-        (b"x-correlation-id", correlation_id.encode()),
-        *((name.lower().encode(), value.encode()) for name, value in answer.headers.items()),
-    ]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
-
-
-class _Example(HttpRequest):
-    """A request like those that are answered here."""
-
-    def __init__(self, secure: bool) -> None:
-        super().__init__()
-        self.method, self.path, self._secure = "POST", PATH, secure
-
-    def _get_scheme(self) -> str:
-        return "https" if self._secure else "http"
-
-
-@functools.cache
-def _usual_headers(secure: bool) -> list[tuple[bytes, bytes]]:
-    """Return what the product's middleware puts on every answer, said once by itself."""
-    chain: Any = SecurityMiddleware(
-        SafeHeadersMiddleware(XFrameOptionsMiddleware(lambda _: HttpResponse()))
-    )
-    return [
-        (name.lower().encode(), value.encode())
-        for name, value in chain(_Example(secure)).items()
-        if name not in ("Content-Type", "X-Correlation-ID")
-    ]

@@ -38,6 +38,7 @@ from apps.runs.models import Call, Run
 from apps.runs.selectors import call_of_run
 
 LONGEST_WAIT = 25.0
+NO_CALL = "This run has no such call."
 
 
 class CatalogShape(Serializer):
@@ -176,7 +177,7 @@ class CallView(RunView):
         self.query(WaitShape)
         call = call_of_run(run_id=self.run.pk, call_id=call_id)
         if call is None:
-            raise NotFound("This run has no such call.")
+            raise NotFound(NO_CALL)
         done = call.state == CallState.SETTLED.value
         return Response(
             call_view(call), status=status.HTTP_200_OK if done else status.HTTP_202_ACCEPTED

@@ -1,25 +1,32 @@
-"""How is a proposal answered that is plainly one? The same as by its view, with less around it.
+"""How is a proposal answered that is plainly one, and a question where its call stands?
 
-No address is asked as often as that of proposals. What is plainly well-formed is read and answered
-here; whatever else comes is for `CallsView`, which says what is wrong with it.
+The same as by their views, with less around it.
+
+No addresses are asked as often as these. What is plainly well-formed is read and answered here;
+whatever else comes is for `CallsView` and `CallView`, which say what is wrong with it.
 """
 
 from __future__ import annotations
 
 import json
+import uuid
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
 from rest_framework.renderers import JSONRenderer
 
-from apps.boundary.api.callback import CallsView, call_view
+from apps.boundary.api.callback import NO_CALL, CallsView, CallView, RunView, call_view
 from apps.boundary.crossing import Settled
-from apps.boundary.external import call_from
+from apps.boundary.external import call_from, count_call, run_of_token
 from apps.boundary.proposing import MAX_NAME, MAX_PROPOSAL_ID
 from apps.boundary.senders import read_sender
 from apps.core.api.problems import CONTENT_TYPE, problem_handler
+from apps.core.errors import NotFound
 from apps.domain.canonical import BadJson, strict_loads
+from apps.domain.tooling import CallState
+from apps.runs.models import Run
+from apps.runs.selectors import call_of_run
 
 PATH = "/api/v1/callback/calls"
 MAX_PLAIN_BYTES = 64 * 1024
@@ -82,10 +89,7 @@ def answer_plainly(
         )
         body = call_view(crossed.call)
     except Exception as failure:  # noqa: BLE001 - told and logged as in every other view
-        asked = SimpleNamespace(user=None, method="POST", path=PATH)
-        told = problem_handler(failure, {"request": asked, "view": CallsView()})
-        headers = {name: told.headers[name] for name in _TOLD if name in told.headers}
-        return Answer(told.status_code, CONTENT_TYPE, _text(told.data), headers)
+        return _problem(failure, "POST", PATH, CallsView())
     return Answer(
         200 if isinstance(crossed, Settled) else 202,
         "application/json",
@@ -93,6 +97,43 @@ def answer_plainly(
         {},
         member_id=crossed.call.run.member_id,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a runtime is told of a call now, and the run of it while there is something to await."""
+
+    answer: Answer
+    awaited: Run | None = None
+
+
+def look_plainly(authorization: str, call_id: uuid.UUID, *, counted: bool) -> Look:
+    """Look where a call of the token's run stands, for whoever shows the token alone.
+
+    A request that waits looks twice and is `counted` the second time already.
+    """
+    try:
+        run = run_of_token(
+            read_sender(authorization=authorization, proof="", method="GET", address="").token
+        )
+        if not counted:
+            count_call(run)
+        call = call_of_run(run_id=run.pk, call_id=call_id)
+        if call is None:
+            raise NotFound(NO_CALL)
+        body = _text(call_view(call))
+    except Exception as failure:  # noqa: BLE001 - told and logged as in every other view
+        return Look(_problem(failure, "GET", f"{PATH}/{call_id}", CallView()))
+    done = call.state == CallState.SETTLED.value
+    answer = Answer(200 if done else 202, "application/json", body, {}, member_id=run.member_id)
+    return Look(answer, None if done else run)
+
+
+def _problem(failure: Exception, method: str, path: str, view: RunView) -> Answer:
+    asked = SimpleNamespace(user=None, method=method, path=path)
+    told = problem_handler(failure, {"request": asked, "view": view})
+    headers = {name: told.headers[name] for name in _TOLD if name in told.headers}
+    return Answer(told.status_code, CONTENT_TYPE, _text(told.data), headers)
 
 
 def _is_plain(value: Any, most: int) -> bool:

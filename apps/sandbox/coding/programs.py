@@ -63,7 +63,8 @@ def start_of(language: Language, code: str, *, runtimes: Collection[str]) -> Sta
     match language:
         case Language.PYTHON:
             return Start(
-                argv=("python", "-I", "-u", "-B", "/kaizen/run_program.py"),
+                # Without the site module, which takes as long to start as all the rest; see there.
+                argv=("python", "-I", "-S", "-u", "-B", "/kaizen/run_program.py"),
                 runtimes=office,
                 harness=(("run_program.py", _LAUNCHER.read_bytes()), ("program.py", written)),
             )

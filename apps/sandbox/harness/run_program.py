@@ -1,13 +1,16 @@
 """Run a program that an agent wrote, as if it had been started by itself in the workspace.
 
 This file runs beside the code that it starts, so nothing here is a boundary. It imports nothing but
-the standard library and is never imported by the rest of Kaizen.
+the standard library and is never imported by the rest of Kaizen. Python is started without its site
+module, which is slow to set up; what a program expects of it is put in place here.
 """
 
+import _sitebuiltins
+import builtins
 import sys
-import types
 
 PROGRAM = "/kaizen/program.py"
+LIBRARIES = "/runtime/office/lib/python{}.{}/site-packages"
 
 
 def main() -> None:
@@ -15,8 +18,12 @@ def main() -> None:
     with open(PROGRAM, encoding="utf-8", errors="surrogatepass") as file:
         source = file.read()
     sys.path.insert(0, "/workspace")
+    sys.path.append(LIBRARIES.format(*sys.version_info))
+    for name in ("exit", "quit"):
+        setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D"))
+    builtins.help = _sitebuiltins._Helper()
     sys.argv = [PROGRAM]
-    module = types.ModuleType("__main__")
+    module = type(sys)("__main__")
     module.__dict__["__file__"] = PROGRAM
     sys.modules["__main__"] = module
     try:
