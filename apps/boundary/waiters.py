@@ -17,17 +17,17 @@ from typing import Any
 import structlog
 from django import db
 
+from apps.core.prepared import run
 from apps.core.wanted import still_wanted
 from apps.domain.tooling import CallState
 from apps.rooms.reads import read
 from apps.rooms.subscription import Subscription
-from apps.runs.models import Call
 
 log = structlog.get_logger(__name__)
 
 MAX_WAITING = 500
 COMPARE_SECONDS = 1.0
-GATHER_SECONDS = 0.05
+GATHER_SECONDS = 0.01
 """So long the bells of a busy room are gathered for one look."""
 
 
@@ -109,11 +109,14 @@ class Waiters:
             other.cancel()
 
 
+# Asked at every bell of a room in which somebody waits.
+_SETTLED = "SELECT id FROM runs_call WHERE id = ANY($1) AND state = $2"
+
+
 def _settled_among(call_ids: Collection[uuid.UUID]) -> list[Any]:
     if not call_ids:
         return []
-    settled = Call.objects.filter(pk__in=call_ids, state=CallState.SETTLED.value)
-    return list(settled.order_by().values_list("pk", flat=True))
+    return [ident for (ident,) in run(_SETTLED, [list(call_ids), CallState.SETTLED.value])]
 
 
 _of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waiters] = (

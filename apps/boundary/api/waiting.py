@@ -18,7 +18,7 @@ from apps.boundary.waiters import the_waiters
 from apps.core.errors import Refusal
 from apps.domain.tooling import CallState
 from apps.rooms.reads import read
-from apps.runs.models import Call
+from apps.runs.selectors import call_of_run
 
 _answer = CallView.as_view()
 
@@ -48,8 +48,9 @@ def _open_in(request: HttpRequest, call_id: uuid.UUID) -> str | None:
     except Refusal:
         # The view says so.
         return None
-    call = Call.objects.filter(pk=call_id, run=run).exclude(state=CallState.SETTLED.value)
-    return str(run.room_id) if call.exists() else None
+    call = call_of_run(run_id=run.pk, call_id=call_id)
+    waits = call is not None and call.state != CallState.SETTLED.value
+    return str(run.room_id) if waits else None
 
 
 def _seconds(request: HttpRequest) -> float:
