@@ -173,6 +173,16 @@ def _around(rows: QuerySet[Any], tool: Any) -> QuerySet[Any]:
     return read
 
 
+# The catalog is large and one entry of it counts here; a persona may be long. Nothing is decided
+# by the rest, and reading a moment costs as much as ten words.
+_NOT_ASKED = (
+    "catalog", "created_at", "updated_at", "token_hash", "token_expires_at", "claim_expires_at",
+    "room__created_at", "room__updated_at",
+    "agent__persona", "agent__created_at", "agent__updated_at",
+    "member__password", "member__last_login", "member__date_joined",
+)  # fmt: skip
+
+
 def _query(**which: Given) -> QuerySet[Run]:
     calls = Call.objects.order_by().filter(run_id=OuterRef("pk"))
     known = calls.filter(proposal_id=Given("proposal", CharField()))
@@ -186,8 +196,7 @@ def _query(**which: Given) -> QuerySet[Run]:
     )
     rows: QuerySet[Run] = (
         Run.objects.select_related("room", "agent", "member")
-        # The catalog is large and one entry of it counts here; a persona may be long.
-        .defer("catalog", "agent__persona")
+        .defer(*_NOT_ASKED)
         .order_by()
         .filter(**which)
         .annotate(

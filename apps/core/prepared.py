@@ -293,8 +293,7 @@ def _new(row: Model) -> NewRow:
     )
     given, text = _insertion(model, filled)
     current = connections[DEFAULT_DB_ALIAS]
-    values = [_prepared_value(field, plain, row, current) for field, plain in given]
-    return NewRow(row, Statement(text, values), filled)
+    return NewRow(row, Statement(text, _values(given, row, current)), filled)
 
 
 @functools.lru_cache(maxsize=64)
@@ -307,8 +306,11 @@ def _fillable(model: type[Model]) -> tuple[Any, ...]:
 @functools.lru_cache(maxsize=64)
 def _insertion(
     model: type[Model], filled: tuple[Any, ...]
-) -> tuple[list[tuple[Any, type[Any] | None]], bytes]:
-    """Return which fields are written, what each takes as it is, and the statement for them."""
+) -> tuple[list[tuple[Any, type[Any] | None, bool]], bytes]:
+    """Return which fields are written, what each takes as it is, and the statement for them.
+
+    A field takes one type as it is, or none, and some take nothing at all as it is.
+    """
     given: list[Any] = [field for field in model._meta.concrete_fields if field not in filled]
     statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
         sql.Identifier(model._meta.db_table),
@@ -318,7 +320,10 @@ def _insertion(
     if filled:
         columns = sql.SQL(", ").join(sql.Identifier(field.column) for field in filled)
         statement += sql.SQL(" RETURNING {}").format(columns)
-    return [(field, _taken_as_it_is(field)) for field in given], _numbered(statement.as_string())
+    taken = [
+        (field, _taken_as_it_is(field), type(field).pre_save is Field.pre_save) for field in given
+    ]
+    return taken, _numbered(statement.as_string())
 
 
 _AS_IT_IS: dict[type[Any], type[Any]] = {
@@ -340,10 +345,16 @@ def _taken_as_it_is(field: Any) -> type[Any] | None:
     return _AS_IT_IS.get(type(target))
 
 
-def _prepared_value(field: Any, plain: type[Any] | None, row: Model, current: Any) -> Any:
-    if plain is not None:
+def _values(
+    given: Sequence[tuple[Any, type[Any] | None, bool]], row: Model, current: Any
+) -> list[Any]:
+    """Return what a row writes, each value as its field hands it to the driver."""
+    values: list[Any] = []
+    for field, plain, nothing in given:
         value = getattr(row, field.attname)
         # Exactly this type: what derives from it may be written in another way.
-        if type(value) is plain and not (plain is datetime and value.tzinfo is None):
-            return value
-    return field.get_db_prep_save(field.pre_save(row, True), current)
+        as_it_is = type(value) is plain and not (plain is datetime and value.tzinfo is None)
+        if not (as_it_is or (nothing and value is None)):
+            value = field.get_db_prep_save(field.pre_save(row, True), current)
+        values.append(value)
+    return values

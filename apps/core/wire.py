@@ -30,6 +30,9 @@ MAX_NAMES = 300
 # tables behind it have changed.
 _FORGOTTEN = frozenset({b"26000", b"0A000"})
 
+AHEAD = "ahead"
+"""Where who rides on a statement may leave others, without values, that are to travel before it."""
+
 Rows = list[tuple[Any, ...]]
 
 
@@ -38,7 +41,8 @@ class Statement:
     """One statement, which names its values as the server does ($1, $2 and so on), and they."""
 
     text: bytes
-    values: Sequence[Any]
+    values: Sequence[Any] | None
+    """Nothing where it has none and is not worth a plan."""
 
 
 def exchange(statements: Sequence[Statement], *, then_commit: bool = False) -> list[Rows]:
@@ -54,14 +58,17 @@ def exchange(statements: Sequence[Statement], *, then_commit: bool = False) -> l
         # Whoever rides on statements is told of each, and may hold one back or change what is set.
         return [_wrapped(current, one) for one in statements]
     with _told(current, statements), current.wrap_database_errors:
-        return _wire_of(current.connection).exchange(
-            current.connection, statements, commit=then_commit and is_outermost()
+        wire = _wire_of(current.connection)
+        # Before anything is sent: a value that cannot travel breaks nothing.
+        packed = [wire.packed(one) for one in statements]
+        return wire.exchange(
+            current.connection, packed, commit=then_commit and is_outermost(current)
         )
 
 
-def is_outermost() -> bool:
+def is_outermost(current: Any = None) -> bool:
     """Tell whether the innermost open block is the whole transaction, which may be committed."""
-    current = connections[DEFAULT_DB_ALIAS]
+    current = current or connections[DEFAULT_DB_ALIAS]
     return bool(
         current.in_atomic_block
         and current.commit_on_exit
@@ -74,16 +81,19 @@ def _wrapped(current: Any, one: Statement) -> Rows:
     """Run one statement through what rides on statements, as Django's cursors do."""
 
     def execute(sql: Any, params: Any, many: bool, context: Any) -> Rows:
-        asked = Statement(sql if isinstance(sql, bytes) else sql.encode(), params)
+        asked, ahead = Statement(sql.encode(), params), context[AHEAD]
         with _told(current, [asked]), current.wrap_database_errors:
-            connection = current.connection
-            [rows] = _wire_of(connection).exchange(connection, [asked], commit=False)
-        return rows
+            wire = _wire_of(current.connection)
+            packed = [wire.packed(Statement(text.encode(), None)) for text in ahead]
+            packed.append(wire.packed(asked))
+            # From here on they are sent.
+            ahead.clear()
+            return wire.exchange(current.connection, packed, commit=False)[-1]
 
     executor: Any = execute
     for wrapper in reversed(current.execute_wrappers):
         executor = partial(wrapper, executor)
-    context = {"connection": current, "cursor": None}
+    context = {"connection": current, "cursor": None, AHEAD: []}
     return cast(Rows, executor(one.text.decode(), one.values, False, context))
 
 
@@ -119,15 +129,13 @@ class _Wire:
         self._poll.register(connection.fileno(), select.POLLIN)
 
     def exchange(
-        self, connection: psycopg.Connection[Any], statements: Sequence[Statement], *, commit: bool
+        self, connection: psycopg.Connection[Any], packed: Sequence[_Packed], *, commit: bool
     ) -> list[Rows]:
         """Send statements, with begin and commit around them where they are due; return the rows.
 
         Raises what the first of them that failed says.
         """
         with connection.lock:
-            # Before anything is sent: a value that cannot travel breaks nothing.
-            packed = [self._packed(one) for one in statements]
             try:
                 sent = self._send(connection, packed, commit=commit)
                 results, failed = self._receive(sent)
@@ -142,7 +150,10 @@ class _Wire:
             raise error_from_result(failed, encoding=connection.info.encoding)
         return results
 
-    def _packed(self, one: Statement) -> _Packed:
+    def packed(self, one: Statement) -> _Packed:
+        """Return a statement as it travels."""
+        if one.values is None:
+            return _Packed(one.text, None, (), ())
         values = self._values.dump_sequence(one.values, [PyFormat.AUTO] * len(one.values))
         return _Packed(one.text, values, self._values.types, self._values.formats)
 
@@ -157,6 +168,10 @@ class _Wire:
             pgconn.send_query_params(b"BEGIN", None)
             sent.append(_Sent())
         for one in packed:
+            if one.values is None:
+                pgconn.send_query_params(one.text, None)
+                sent.append(_Sent(loads=Transformer(connection)))
+                continue
             key = (one.text, one.types)
             known = self._known.get(key)
             if known is None and len(self._known) >= MAX_NAMES:
@@ -232,7 +247,7 @@ class _Packed:
     """A statement whose values are as they travel."""
 
     text: bytes
-    values: Sequence[Any]
+    values: Sequence[Any] | None
     types: tuple[int, ...]
     formats: Sequence[Any]
 

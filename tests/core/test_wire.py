@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from django.db import DataError, OperationalError, ProgrammingError, connection, transaction
 from django.test.utils import CaptureQueriesContext
+from psycopg.pq import TransactionStatus
 
 from apps.audit.models import AuditRow
 from apps.audit.services import record
 from apps.core import wire
+from apps.core.deadlines import Deadline
 from apps.core.prepared import gathering, insert_last
+from apps.core.statements import bounded, was_cancelled
 from apps.core.wire import Statement, exchange
 from apps.rooms.services import room_last
 
@@ -139,6 +142,59 @@ def test_a_value_that_cannot_travel_breaks_nothing_of_the_connection() -> None:
         with pytest.raises(DataError):
             exchange([Statement(b"SELECT $1::text", ["\0"])])
     assert written("wire.before")
+
+
+def counts(action: str) -> Statement:
+    return Statement(b"SELECT count(*) FROM audit_auditrow WHERE action = $1", [action])
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("breaks", [Statement(HALVE, [0]), Statement(b"SELECT $1::text", ["\0"])])
+def test_a_bounded_block_is_undone_also_where_its_first_statement_fails(breaks: Statement) -> None:
+    with room_last():
+        record(actor="a", action="wire.outside", subject="s")
+        with pytest.raises(DataError), bounded(Deadline.after(30)), room_last():
+            exchange([breaks])
+        with bounded(Deadline.after(30)), room_last():
+            assert exchange([counts("wire.outside")]) == [[(1,)]]
+            record(actor="a", action="wire.inside", subject="s")
+        with pytest.raises(DataError), bounded(Deadline.after(30)), room_last():
+            record(actor="a", action="wire.undone", subject="s")
+            exchange([breaks])
+    assert written("wire.outside", "wire.inside", "wire.undone") == {"wire.outside", "wire.inside"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_bounded_block_in_which_nothing_is_asked_costs_no_round_trip() -> None:
+    class Undone(Exception):
+        pass
+
+    with room_last():
+        with bounded(Deadline.after(30)), room_last():
+            pass
+        with pytest.raises(Undone), bounded(Deadline.after(30)), room_last():
+            raise Undone
+        assert connection.connection.pgconn.transaction_status == TransactionStatus.IDLE
+        record(actor="a", action="wire.after", subject="s")
+    assert written("wire.after")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_bounded_block_ends_its_first_statement_in_time() -> None:
+    sleeps = Statement(b"SELECT 1 FROM (SELECT pg_sleep($1::float8)) AS slept", [30.0])
+    with room_last():
+        with (
+            pytest.raises(OperationalError) as ended,
+            bounded(Deadline.after(0.05)),
+            room_last(),
+        ):
+            exchange([sleeps])
+        assert was_cancelled(ended.value)
+        record(actor="a", action="wire.after", subject="s")
+        assert exchange([Statement(b"SELECT current_setting($1)", ["statement_timeout"])]) == [
+            [("0",)]
+        ]
+    assert written("wire.after")
 
 
 @pytest.mark.django_db(transaction=True)
