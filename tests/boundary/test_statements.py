@@ -16,8 +16,8 @@ from apps.rooms.models import Room
 # run; how things stand; the tool's own query in its savepoint; the settled call, its audit row, and
 # both events with the room's position.
 STATEMENTS = 10
-# The lock and the look travel together, with the begin; the tool's query, with its savepoint and its
-# time; the last three, with the commit. Only the end of the savepoint travels alone.
+# The lock and the look travel together, with the begin; the tool's query, with its savepoint and
+# its time; the last three, with the commit. Only the end of the savepoint travels alone.
 TOGETHER = [2, 3, 3]
 
 
