@@ -8,6 +8,7 @@ import pytest
 import redis
 from django.conf import settings
 from django.test import TransactionTestCase, override_settings
+from servestatic.middleware import ServeStaticMiddleware
 
 from tests import services
 from tests.emptying import empty_database
@@ -76,6 +77,25 @@ def quick_emptying() -> Iterator[None]:
 def quick_passwords() -> Iterator[None]:
     """Hash the passwords of test members quickly; nobody attacks them."""
     with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def static_files_found_once() -> Iterator[None]:
+    """Look for the static files once: each test client would open every one of them again."""
+    look = ServeStaticMiddleware.add_files_from_finders
+    found: dict[Any, ServeStaticMiddleware] = {}
+
+    def recall(middleware: ServeStaticMiddleware) -> None:
+        first = found.setdefault((middleware.static_prefix, middleware.max_age), middleware)
+        if first is middleware:
+            look(middleware)
+        else:
+            middleware.files = dict(first.files)
+            middleware.directories = list(first.directories)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ServeStaticMiddleware, "add_files_from_finders", recall)
         yield
 
 
