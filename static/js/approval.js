@@ -71,7 +71,7 @@ function rowsOf(value, path, top = path) {
 function row({ name, top, value }, pinned) {
   const text = typeof value === "string" ? value : "";
   const long = text.length > LONG;
-  return h("div", { class: `a${long || text.includes("\n") ? " wide" : ""}` },
+  return h("div", { class: `a${long || text.includes("\n") ? " tall" : ""}` },
     h("span", null, plain(name), pinned.has(top) ? h("span", { class: "tag line", title: "The deployment sets this argument itself" }, icon("lock"), "Pinned") : null),
     // What is long is read, not parsed: its own lines, and no quotes around it.
     h("span", null, long ? plain(text) : readable(value)));

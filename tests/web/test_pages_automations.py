@@ -56,6 +56,19 @@ def test_a_page_without_any_says_what_they_are_for(member: User) -> None:
     assert 'href="/automations/" title="Automations" aria-current="page"' in page
 
 
+def test_where_no_agent_has_a_place_the_page_says_what_to_do_instead_of_showing_a_form(
+    member: User, place: tuple[Room, Agent]
+) -> None:
+    room, _ = place
+    client = signed_in(member)
+    assert 'name="schedule"' in shown(client)
+    close_room(room_id=room.pk, actor=member)
+    page = shown(client)
+    assert "No agent could work for you yet" in page
+    assert 'href="/rooms/"' in page
+    assert 'name="schedule"' not in page
+
+
 def test_a_member_makes_one_and_sees_when_it_starts(member: User, place: Any) -> None:
     client = signed_in(member)
     assert client.post(AT, filled(place)).status_code == 302

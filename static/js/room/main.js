@@ -112,16 +112,18 @@ function paintWorking(state) {
   working.hidden = runs.length === 0;
   markWork(place, runs.length > 0);
   const run = mine[0] || runs[0];
-  const waits = run && Object.values(state.approvals).some((one) => one.run === run.id && one.state === "pending");
+  const asked = run && Object.values(state.approvals).filter((one) => one.run === run.id && one.state === "pending");
+  const waits = asked && asked.length > 0;
+  const agreed = waits && asked.every((one) => (one.agreed || []).some((by) => by.id === run.member.id));
   const me = state.participants.find((one) => one.id === state.me.id);
   const stoppable = mine.length > 0 || (me !== undefined && me.role === "owner");
-  const seen = JSON.stringify([run, runs.length, hidden.length, waits, stoppable]);
+  const seen = JSON.stringify([run, runs.length, hidden.length, waits, agreed, stoppable]);
   if (working.seen === seen) return;
   working.seen = seen;
   if (!run) return;
   const whom = mine.length ? "you" : run.member.name;
   const others = runs.length > 1 ? `, and ${runs.length - 1} more ${runs.length === 2 ? "agent works" : "agents work"}` : "";
-  const words = run.state === "parked" && waits ? `${run.agent.name} waits for ${whom}` : `${run.agent.name} is working for ${whom}`;
+  const words = run.state === "parked" && waits ? `${run.agent.name} waits for ${agreed ? "a second person" : whom}` : `${run.agent.name} is working for ${whom}`;
   fill(working,
     run.state === "parked" && waits ? h("span", { class: "ico wait" }, icon("hand")) : h("span", { class: "pulse" }),
     h("span", { class: "grow clip" }, words + others),

@@ -88,7 +88,7 @@ export class Workspace {
   row(file) {
     const place = `/api/v1/${this.path}/content?path=${encodeURIComponent(file.path)}`;
     return h("li", null, icon(file.executable ? "source" : "file"),
-      h("div", { class: "col grow" }, h("span", { class: "sm mono clip", title: file.path }, file.path),
+      h("div", { class: "col grow" }, h("span", { class: "sm mono wordy" }, file.path),
         h("span", { class: "xs f" }, `${size(file.size)}${file.executable ? ", a program" : ""}`)),
       h("a", { class: "btn s icon", href: place, download: true, "aria-label": `Download ${file.path}` }, icon("down")));
   }
