@@ -37,7 +37,7 @@ from apps.boundary.api.plain import (
     answer_plainly,
     read_plainly,
 )
-from apps.core.afterwards import held
+from apps.core.afterwards import held, work_off
 from kaizen.headers import SafeHeadersMiddleware
 
 log = structlog.get_logger(__name__)
@@ -149,6 +149,7 @@ def _answer(asked: _Asked, tell: Callable[[Answer | BaseException], Any]) -> Non
         correlation_id=asked.correlation_id.hex,
         ip=(asked.scope.get("client") or (None,))[0],
     )
+    left: list[Callable[[], None]] = []
     try:
         try:
             with held() as left:
@@ -157,9 +158,9 @@ def _answer(asked: _Asked, tell: Callable[[Answer | BaseException], Any]) -> Non
             tell(failure)
             return
         tell(answer)
-        for work in left:
-            work()
     finally:
+        # What was committed is told also where the answer failed.
+        work_off(left)
         connection.close()
     level = {2: log.info, 4: log.warning}.get(answer.status // 100, log.error)
     level("request_finished", code=answer.status, request=f"POST {PATH}", user_id=answer.member_id)

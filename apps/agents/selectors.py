@@ -7,9 +7,10 @@ from typing import Any
 from django.db.models import BigIntegerField, QuerySet
 
 from apps.accounts.models import User
-from apps.accounts.permissions import Permission, held, held_under, may
+from apps.accounts.permissions import Permission, held, held_under, may, members_with
 from apps.agents.errors import AgentNotFound
 from apps.agents.models import Agent
+from apps.core.errors import Forbidden
 from apps.core.prepared import Given, Prepared
 
 
@@ -50,6 +51,15 @@ def visible_agent(*, slug: str, member: User) -> Agent:
     if agent is None:
         raise AgentNotFound("No agent that you may use has that name.")
     return agent
+
+
+def shares_of(*, slug: str, member: User) -> QuerySet[User]:
+    """Return with whom an agent is shared, for those who manage it; `more` says who else does."""
+    agent = visible_agent(slug=slug, member=member)
+    if not may_manage(member, agent):
+        raise Forbidden("Who may change an agent sees with whom it is shared.")
+    found = members_with(agent, Permission.AGENT_USE, Permission.AGENT_MANAGE)
+    return found.exclude(pk=agent.owner_id)
 
 
 def managed_ids(member: User) -> set[Any]:

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Exists, IntegerField, OuterRef, Q, QuerySet, Subquery, UUIDField
 
 from apps.accounts.models import User
 from apps.artifacts.models import Artifact, ArtifactVersion
 from apps.artifacts.naming import ending_of, type_of_text
 from apps.audit.services import record
 from apps.core.blobs import get_blobs
+from apps.core.prepared import Given, Prepared
 from apps.runs.models import Run
 from apps.sandbox.coding import sharing
 
@@ -27,7 +28,7 @@ MAX_CHANGES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Handed:
     """One file that a turn was given, and the name under which it is handed out."""
 
     version: ArtifactVersion
@@ -81,7 +82,7 @@ def share_files(*, run_id: Any, call_id: Any, member: User) -> Shared:
     return Shared(sealed, files, left_out, changed)
 
 
-def _entry(given: Given) -> sharing.Entry:
+def _entry(given: Handed) -> sharing.Entry:
     version = given.version
     return sharing.Entry(
         path=sharing.place_of(given.filename),
@@ -97,33 +98,20 @@ def _entry(given: Given) -> sharing.Entry:
 
 def files_given(
     *, run_id: Any, member: User, max_files: int, max_bytes: int
-) -> tuple[tuple[Given, ...], int, tuple[Changed, ...]]:
+) -> tuple[tuple[Handed, ...], int, tuple[Changed, ...]]:
     """Return what a run was given of its room, the latest first; how many had no room; changes."""
-    run = Run.objects.only("pk", "room_id", "created_at").get(pk=run_id)
-    ours = Q(run_id=run.pk) | Q(run_id__in=Run.objects.filter(parent=run.pk).values("pk"))
-    readable = Artifact.objects.visible_to(member).filter(room_id=run.room_id)
-    changes = _changes(run, ours, readable)
-    newest = ArtifactVersion.objects.filter(
-        Q(created_at__lte=run.created_at) | ours, artifact=OuterRef("artifact")
-    ).order_by("-number")
-    rows = (
-        ArtifactVersion.objects.filter(artifact__in=readable)
-        .exclude(artifact__in=changes.values("artifact"))
-        .filter(number=Subquery(newest.values("number")[:1]))
-        .select_related("artifact")
-        .defer("artifact__updated_at")
-        .order_by("-created_at", "pk")
-    )
+    if not member.is_active:
+        return (), 0, ()
     kept: list[ArtifactVersion] = []
     size, left_out = 0, 0
-    for row in rows.iterator(chunk_size=200):
+    for row in _GIVEN.all(run=run_id, member=member.pk):
         if len(kept) < max_files and size + row.size <= max_bytes:
             kept.append(row)
             size += row.size
         else:
             left_out += 1
-    told = changes.select_related("artifact")[:MAX_CHANGES]
-    return _named(kept), left_out, tuple(_changed(one) for one in told)
+    changes = _CHANGED.all(run=run_id, member=member.pk)
+    return _named(kept), left_out, tuple(_changed(one) for one in changes)
 
 
 def _changed(version: Any) -> Changed:
@@ -131,17 +119,47 @@ def _changed(version: Any) -> Changed:
     return Changed(str(version.artifact_id), name, version.admitted, version.number)
 
 
-def _changes(run: Run, ours: Q, readable: Any) -> QuerySet[ArtifactVersion]:
+def _of_run(field: str) -> Subquery:
+    return Subquery(Run.objects.order_by().filter(pk=_RUN).values(field)[:1])
+
+
+def _ours() -> Q:
+    children = Run.objects.order_by().filter(parent=_RUN).values("pk")
+    return Q(run_id=_RUN) | Q(run_id__in=children)
+
+
+def _readable() -> QuerySet[Artifact]:
+    rows: QuerySet[Artifact] = Artifact.objects.visible_under(_MEMBER).order_by()
+    return rows.filter(room_id=_of_run("room_id"))
+
+
+def _given() -> QuerySet[ArtifactVersion]:
+    """Return the version of each artifact that a run was given or made, the latest first."""
+    newest = ArtifactVersion.objects.filter(
+        Q(created_at__lte=_of_run("created_at")) | _ours(), artifact=OuterRef("artifact")
+    ).order_by("-number")
+    return (
+        ArtifactVersion.objects.filter(artifact__in=_readable())
+        .exclude(artifact__in=_changes().values("artifact"))
+        .filter(number=Subquery(newest.values("number")[:1]))
+        .select_related("artifact")
+        .defer("artifact__updated_at")
+        .order_by("-created_at", "pk")
+    )
+
+
+def _changes() -> QuerySet[ArtifactVersion]:
     """Return the newest version of each file that somebody else has changed since the run began.
 
     Where the run itself has written a later one, it knew what it wrote on: that is no change.
     """
+    began = _of_run("created_at")
     of_it = ArtifactVersion.objects.filter(artifact=OuterRef("artifact"))
-    before = of_it.filter(number__lt=OuterRef("number"), created_at__lte=run.created_at)
+    before = of_it.filter(number__lt=OuterRef("number"), created_at__lte=began)
     return (
-        ArtifactVersion.objects.filter(artifact__in=readable, created_at__gt=run.created_at)
-        .exclude(ours & Q(run_id__isnull=False))
-        .exclude(Exists(of_it.filter(ours, number__gt=OuterRef("number"))))
+        ArtifactVersion.objects.filter(artifact__in=_readable(), created_at__gt=began)
+        .exclude(_ours() & Q(run_id__isnull=False))
+        .exclude(Exists(of_it.filter(_ours(), number__gt=OuterRef("number"))))
         .annotate(admitted=Subquery(before.order_by("-number").values("number")[:1]))
         .filter(admitted__isnull=False)
         .order_by("artifact_id", "-number")
@@ -149,16 +167,22 @@ def _changes(run: Run, ours: Q, readable: Any) -> QuerySet[ArtifactVersion]:
     )
 
 
-def _named(versions: Sequence[ArtifactVersion]) -> tuple[Given, ...]:
+_RUN = Given("run", UUIDField())
+_MEMBER = Given("member", IntegerField())
+_GIVEN = Prepared(_given)
+_CHANGED = Prepared(lambda: _changes().select_related("artifact")[:MAX_CHANGES])
+
+
+def _named(versions: Sequence[ArtifactVersion]) -> tuple[Handed, ...]:
     """Give each version a file name of its own; the oldest keeps the plain one."""
     taken: set[str] = set()
-    named: dict[Any, Given] = {}
+    named: dict[Any, Handed] = {}
     for version in sorted(versions, key=lambda one: (one.artifact.created_at, str(one.pk))):
         name, media = _file_of(version)
         if name.casefold() in taken:
             name = f"{str(version.artifact_id)[:8]}-{name}"
         taken.add(name.casefold())
-        named[version.pk] = Given(version, name, media)
+        named[version.pk] = Handed(version, name, media)
     return tuple(named[version.pk] for version in versions)
 
 

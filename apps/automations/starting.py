@@ -23,7 +23,7 @@ from apps.automations.schedules import read_schedule
 from apps.automations.selectors import unattended_is_on
 from apps.core.errors import Conflict
 from apps.domain.tooling import Capability
-from apps.rooms.services import append_event
+from apps.rooms.services import RoomClosed, append_event, lock_open_room
 from apps.runs.causes import Cause
 from apps.runs.models import Run, RunInput, Seat
 from apps.runs.services import Started, lock_seat, member_card, start_run
@@ -31,6 +31,9 @@ from apps.sandbox.client import available
 
 START_TASK = "automations.start_due"
 SANDBOX_PATIENCE = 2.0
+# Of the places in an agent's line: some for one webhook, and others always left to people.
+MAX_WAITING_OF_ONE = 3
+MAX_WAITING_OF_ALL = 10
 _CONFINED = frozenset({Capability.CODE_RUN.value, Capability.PACKAGES_CALL.value})
 
 
@@ -57,7 +60,6 @@ def start_due(*, automation_id: Any) -> Started | None:
     try:
         # A savepoint of its own: that the time has passed stands, also where nothing starts.
         with transaction.atomic():
-            _demand_no_earlier(due)
             return _start(due, seat, outside="")
     except NotStarted as refusal:
         _note_refusal(due, refusal)
@@ -115,6 +117,12 @@ def _start(automation: Automation, seat: Seat | None, *, outside: str) -> Starte
     refusal = _refusal(automation, seat)
     if refusal is not None or seat is None:
         raise refusal or _no_seat()
+    _demand_short_line(automation)
+    try:
+        # The last lock of all: whoever closed the room since it was looked at has committed.
+        lock_open_room(automation.room_id)
+    except RoomClosed as closed:
+        raise _closed() from closed
     member = automation.member
     position = append_event(
         room_id=automation.room_id,
@@ -173,7 +181,7 @@ def _refusal(automation: Automation, seat: Seat | None) -> NotStarted | None:
     if not member.is_active:
         return NotStarted("member_is_active", "The member's account is closed.")
     if room.closed_at is not None:
-        return NotStarted("room_is_open", "The room is closed.")
+        return _closed()
     if not may(member, Permission.ROOM_TAKE_PART, room):
         return NotStarted("member_takes_part", "The member does not take part in the room.")
     if not agent.enabled:
@@ -194,15 +202,35 @@ def _no_seat() -> NotStarted:
     return NotStarted("agent_has_a_seat", "The agent has no place in the room any more.")
 
 
-def _demand_no_earlier(automation: Automation) -> None:
-    """Let a schedule pile up nothing behind a run that takes longer than it."""
-    if RunInput.objects.filter(
-        room_id=automation.room_id,
-        agent_id=automation.agent_id,
-        automation_id=automation.pk,
-        run=None,
-    ).exists():
+def _closed() -> NotStarted:
+    return NotStarted("room_is_open", "The room is closed.")
+
+
+def _demand_short_line(automation: Automation) -> None:
+    """Let starts pile up only so far behind a run that takes longer than they come.
+
+    A schedule's next start brings nothing that the one before did not; a webhook's bring what was
+    sent. People wait in the same line, so the starts of all automations leave places to them.
+    """
+    waiting = list(
+        RunInput.objects.filter(
+            room_id=automation.room_id,
+            agent_id=automation.agent_id,
+            automation_id__isnull=False,
+            run=None,
+        ).values_list("automation_id", flat=True)
+    )
+    own = waiting.count(automation.pk)
+    if own and automation.trigger == Automation.Trigger.SCHEDULE:
         raise NotStarted("earlier_start_waits", "The start before this one still waits its turn.")
+    name = automation.agent.name
+    next_step = f"Send this one again once {name} has begun one of them, or stop its run."
+    if own >= MAX_WAITING_OF_ONE:
+        message = f"{own} starts of this automation wait for {name} already. {next_step}"
+        raise NotStarted("earlier_start_waits", message)
+    if len(waiting) >= MAX_WAITING_OF_ALL:
+        message = f"{len(waiting)} starts of automations wait for {name} already. {next_step}"
+        raise NotStarted("seat_has_room", message)
 
 
 def _following(automation: Automation) -> Any:

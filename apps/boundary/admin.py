@@ -109,17 +109,18 @@ class PolicyAdmin(SheetAdmin):
         actor = _keeper(request)
         asked = {
             name: request.GET.get(name, "").strip()[:MAX_QUERY].replace("\x00", "")
-            for name in ("agent", "room", "tool", "member")
+            for name in ("agent", "room", "tool", "member", "automation")
         }
         explained, refusal = None, ""
-        if asked["agent"] and asked["room"] and asked["tool"]:
+        if asked["tool"]:
             try:
                 explained = explain_call(
                     asker=actor,
+                    tool_name=asked["tool"],
                     agent_slug=asked["agent"],
                     room_id=asked["room"],
-                    tool_name=asked["tool"],
                     username=asked["member"],
+                    automation_id=asked["automation"],
                 )
             except Refusal as refused:
                 refusal = refused.message

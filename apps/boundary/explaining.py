@@ -10,12 +10,15 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import QuerySet
+
 from apps.accounts.models import User
 from apps.accounts.permissions import Permission, may
 from apps.agents.models import Agent
+from apps.automations.models import Automation
 from apps.boundary.standing import foresee
 from apps.boundary.steps.decide import facts_of
-from apps.core.errors import NotFound
+from apps.core.errors import Invalid, NotFound
 from apps.domain.policy import Answer, Explanation, Finding, Refuse, explain
 from apps.domain.tooling import Reason
 from apps.grants.policy import deployment_policy
@@ -26,6 +29,7 @@ from apps.tools.contract import Tool
 
 MOST_OFFERED = 100
 NO_SUCH_TOOL = "There is no tool of that name."
+BY_ITSELF = "An automation has its own agent, room and member: name nothing besides."
 
 
 class NothingToExplain(NotFound):
@@ -39,6 +43,7 @@ class Explained:
     member: User
     agent: Agent
     room: Room
+    automation: Automation | None
     name: str
     tool: Tool | None
     explanation: Explanation
@@ -51,6 +56,7 @@ class Questions:
     agents: list[Agent]
     rooms: list[Room]
     members: list[User]
+    automations: list[Automation]
 
 
 def questions() -> Questions:
@@ -61,14 +67,38 @@ def questions() -> Questions:
             Room.objects.filter(closed_at=None).only("name").order_by("-updated_at")[:MOST_OFFERED]
         ),
         members=list(User.objects.filter(is_active=True).order_by("username")[:MOST_OFFERED]),
+        automations=list(
+            Automation.objects.select_related("member")
+            .filter(revoked_at=None)
+            .order_by("-created_at", "-pk")[:MOST_OFFERED]
+        ),
     )
 
 
 def explain_call(
-    *, asker: User, agent_slug: str, room_id: Any, tool_name: str, username: str = ""
+    *,
+    asker: User,
+    tool_name: str,
+    agent_slug: str = "",
+    room_id: Any = None,
+    username: str = "",
+    automation_id: Any = None,
 ) -> Explained:
-    """Explain what would become of a call: members ask about themselves, administrators at all."""
-    run = _prospect(asker=asker, agent_slug=agent_slug, room_id=room_id, username=username)
+    """Explain what would become of a call: members ask about themselves, administrators at all.
+
+    It is about a run that the member starts, or about one that an automation of theirs does.
+    """
+    if automation_id:
+        if agent_slug or room_id or username:
+            raise Invalid(BY_ITSELF, field="automation")
+        automation = _automation(asker, automation_id)
+        run = _unattended(automation)
+    else:
+        for field, given in (("agent", agent_slug), ("room", room_id)):
+            if not given:
+                raise Invalid("Name an agent and a room, or an automation.", field=field)
+        automation = None
+        run = _prospect(asker=asker, agent_slug=agent_slug, room_id=room_id, username=username)
     found = known_tool(tool_name, run.agent, deployment_policy())
     if found is None:
         explanation = _no_such_tool()
@@ -81,6 +111,7 @@ def explain_call(
         member=run.member,
         agent=run.agent,
         room=run.room,
+        automation=automation,
         name=tool_name,
         tool=None if found is None else found[0],
         explanation=explanation,
@@ -103,6 +134,29 @@ def _prospect(*, asker: User, agent_slug: str, room_id: Any, username: str) -> R
     return Run(room=room, agent=agent, member=member, correlation_id="")
 
 
+def _automation(asker: User, automation_id: Any) -> Automation:
+    rows: QuerySet[Any] = Automation.objects.all()
+    if not may(asker, Permission.POLICY_MANAGE):
+        rows = rows.filter(member=asker)
+    rows = rows.select_related("agent", "room", "member")
+    found: Automation = _demand(rows.filter(pk=_demand(_uuid(automation_id))).first())
+    return found
+
+
+def _unattended(automation: Automation) -> Run:
+    """Return a run that is never written, as the automation would start one now."""
+    return Run(
+        room=automation.room,
+        agent=automation.agent,
+        member=automation.member,
+        trigger=automation.trigger,
+        automation_id=automation.pk,
+        automation_revision=automation.revision,
+        authority_until=automation.expires_at,
+        correlation_id="",
+    )
+
+
 def _meets(member: User, agent: Agent, room: Room) -> bool:
     """Tell whether a member can know an agent: it is theirs to use, or sits in their room."""
     return (
@@ -120,7 +174,9 @@ def _uuid(given: Any) -> uuid.UUID | None:
 
 def _demand(found: Any) -> Any:
     if found is None:
-        raise NothingToExplain("There is no such room, agent or member that you may ask about.")
+        raise NothingToExplain(
+            "There is no such room, agent, member or automation that you may ask about."
+        )
     return found
 
 

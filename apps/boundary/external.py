@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import CharField
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from apps.accounts.models import User
@@ -43,6 +45,7 @@ from apps.boundary.services import close_waiting_calls
 from apps.boundary.standing import read_standing
 from apps.core.correlation import bind_correlation_id, current_correlation_id
 from apps.core.errors import Conflict, Forbidden, NotFound
+from apps.core.prepared import Given, Prepared
 from apps.core.throttles import Limit, spend
 from apps.rooms.selectors import visible_room
 from apps.rooms.services import lock_open_room, publish_event, room_last
@@ -179,21 +182,26 @@ def run_of_token(token: str) -> Run:
 
 def find_run(token: str) -> Run:
     """Return the live run that a token stands for, whoever sends it."""
-    run = (
-        # The catalog is large, and only one address reads it through this row.
-        Run.objects.select_related("member")
-        .defer("catalog")
-        .filter(
-            token_hash=_hash(token),
-            token_expires_at__gt=timezone.now(),
-            member__is_active=True,
-        )
-        .exclude(state=Run.State.FINISHED)
-        .first()
-    )
+    run = _LIVE.first(token=_hash(token))
     if run is None:
         raise BadToken(UNKNOWN_TOKEN)
     return run
+
+
+_LIVE = Prepared(
+    # The catalog is large, and only one address reads it through this row.
+    lambda: (
+        Run.objects.select_related("member")
+        .defer("catalog")
+        .order_by()
+        .filter(
+            token_hash=Given("token", CharField()),
+            token_expires_at__gt=Now(),
+            member__is_active=True,
+        )
+        .exclude(state=Run.State.FINISHED)
+    )
+)
 
 
 def call_tool(*, run: Run, name: str, arguments_text: str, proposal_id: str) -> Crossed:

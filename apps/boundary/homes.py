@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet, UUIDField
 
+from apps.core.prepared import Given, Prepared
 from apps.core.queue import ring_at
 from apps.domain.tooling import CallState
 from apps.grants.policy import deployment_policy
@@ -25,13 +26,7 @@ EXECUTE: Final = "boundary.execute_call"
 
 def sent_home(call_id: Any) -> bool:
     """Ring for a waiting call on the node that it belongs to; tell whether that is another one."""
-    homely = [name for name, tool in BUILTIN_TOOLS.items() if tool.home is not None]
-    elsewhere = Exists(sessions_of_others().filter(run=OuterRef("run")))
-    call = (
-        Call.objects.select_related("run__member", "run__agent")
-        .filter(Q(tool__in=homely) | elsewhere, pk=call_id, state=CallState.WAITING.value)
-        .first()
-    )
+    call = _HOMELY.first(call=call_id)
     tool = None if call is None else _tool(call)
     if call is None or tool is None or tool.home is None:
         return False
@@ -39,6 +34,25 @@ def sent_home(call_id: Any) -> bool:
     if node:
         ring_at(node, EXECUTE, call_id=str(call.pk))
     return bool(node)
+
+
+def _homely() -> QuerySet[Call]:
+    homely = [name for name, tool in BUILTIN_TOOLS.items() if tool.home is not None]
+    elsewhere = Exists(sessions_of_others().filter(run=OuterRef("run")))
+    rows: QuerySet[Call] = (
+        Call.objects.select_related("run__member", "run__agent")
+        .defer("run__catalog", "run__agent__persona")
+        .order_by()
+        .filter(
+            Q(tool__in=homely) | elsewhere,
+            pk=Given("call", UUIDField()),
+            state=CallState.WAITING.value,
+        )
+    )
+    return rows
+
+
+_HOMELY = Prepared(_homely)
 
 
 def _tool(call: Call) -> Tool | None:

@@ -31,12 +31,12 @@ from django.db import transaction
 from django.db.models import F
 
 from apps.approvals.errors import ReceiptSpent
+from apps.boundary.attempts import count_attempt
 from apps.boundary.crossing import Begun, Crossed, Crossing, Settled, Waiting
 from apps.boundary.hold import Hold
 from apps.boundary.homes import sent_home
 from apps.boundary.live import LiveOutput
 from apps.boundary.pausing import begin_pause
-from apps.boundary.selectors import may_be_executed
 from apps.boundary.silence import settle_silent
 from apps.boundary.standing import Standing, read_standing
 from apps.boundary.steps.approve import ask, hand_over
@@ -60,7 +60,7 @@ from apps.domain.tooling import (
 from apps.quotas.errors import QuotaExceeded
 from apps.rooms.services import room_last
 from apps.runs.bodies import arguments_of, projection_of
-from apps.runs.claims import lock_call, lock_run
+from apps.runs.claims import lock_call, lock_run_of_call
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call, Run
 from apps.sandbox.waiting import ProgramsLive, free_processes, holds_processes
@@ -127,8 +127,7 @@ def execute_waiting(*, call_id: Any, executor: str, inner: InnerDoor = no_inner_
     if sent_home(call_id):
         return
     # Counted in a transaction of its own: what breaks below is rolled back and tried again.
-    Call.objects.filter(may_be_executed(), pk=call_id).update(attempts=F("attempts") + 1)
-    if _gave_up(call_id):
+    if count_attempt(call_id) > MAX_ATTEMPTS and _gave_up(call_id):
         return
     try:
         begun = _dispatched(call_id, executor=executor)
@@ -328,8 +327,6 @@ def _note(crossing: Crossing) -> str:
 
 def _gave_up(call_id: Any) -> bool:
     """Settle a waiting call that broke every time before its tool was reached."""
-    if not Call.objects.filter(pk=call_id, attempts__gt=MAX_ATTEMPTS).exists():
-        return False
     with room_last():
         run, call = _locked_rows(call_id)
         if call.state != CallState.WAITING.value:
@@ -371,7 +368,7 @@ def crossing_of(run: Run, call: Call, standing: Standing | None = None) -> Cross
 
 def _locked_rows(call_id: Any) -> tuple[Run, Call]:
     """Lock run, then call, as they now stand."""
-    run_id = Call.objects.values_list("run_id", flat=True).filter(pk=call_id).first()
-    if run_id is None:
+    run = lock_run_of_call(call_id)
+    if run is None:
         raise AlreadySettled("There is no such call.")
-    return lock_run(run_id), lock_call(call_id)
+    return run, lock_call(call_id)

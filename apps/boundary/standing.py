@@ -12,6 +12,7 @@ from typing import Any
 
 from django.db.models import (
     CharField,
+    DateTimeField,
     Exists,
     F,
     Func,
@@ -90,16 +91,20 @@ def foresee(*, run: Run, tool: Tool) -> Standing:
 
     Nothing is written: the run only names room, agent and member, which need not fit together.
     """
+    rows: QuerySet[Any] = Room.objects.filter(pk=run.room_id).annotate(
+        room=F("pk"),
+        room_id=F("pk"),
+        agent=Value(run.agent_id, UUIDField()),
+        agent_id=Value(run.agent_id, UUIDField()),
+        member=Value(run.member_id, IntegerField()),
+        member_id=Value(run.member_id, IntegerField()),
+        trigger=Value(run.trigger, CharField()),
+        automation_id=Value(run.automation_id, UUIDField()),
+        automation_revision=Value(run.automation_revision, IntegerField()),
+        authority_until=Value(run.authority_until, DateTimeField()),
+    )
     place: Any = _around(
-        Room.objects.filter(pk=run.room_id).annotate(
-            room=F("pk"),
-            room_id=F("pk"),
-            agent=Value(run.agent_id, UUIDField()),
-            agent_id=Value(run.agent_id, UUIDField()),
-            member=Value(run.member_id, IntegerField()),
-            member_id=Value(run.member_id, IntegerField()),
-        ),
-        Value(tool.spec.name, CharField()),
+        rows.annotate(grant_state=grant_state()), Value(tool.spec.name, CharField())
     ).get()
     return _standing(
         run,
@@ -107,7 +112,7 @@ def foresee(*, run: Run, tool: Tool) -> Standing:
         catalog_digest=tool.digest,
         last_step=0,
         known_call=None,
-        grant=_grant(run, None),
+        grant=_grant(run, place.grant_state),
     )
 
 

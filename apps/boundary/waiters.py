@@ -17,17 +17,19 @@ from typing import Any
 import structlog
 from django import db
 
+from apps.core.prepared import run
 from apps.core.wanted import still_wanted
 from apps.domain.tooling import CallState
 from apps.rooms.reads import read
 from apps.rooms.subscription import Subscription
-from apps.runs.models import Call
 
 log = structlog.get_logger(__name__)
 
 MAX_WAITING = 500
+MAX_OF_ONE_MEMBER = 100
+"""So many of those may be one member's, however many runs and tokens they hold."""
 COMPARE_SECONDS = 1.0
-GATHER_SECONDS = 0.05
+GATHER_SECONDS = 0.01
 """So long the bells of a busy room are gathered for one look."""
 
 
@@ -38,6 +40,7 @@ class Waiters:
         self.failed = False
         self._calls: dict[uuid.UUID, set[asyncio.Event]] = {}
         self._rooms: Counter[str] = Counter()
+        self._members: Counter[int] = Counter()
         self._look = asyncio.Event()
         self._subscription = Subscription(
             name=uuid.uuid4().hex[:12],
@@ -54,13 +57,18 @@ class Waiters:
     @property
     def full(self) -> bool:
         """Whether there is no place left to wait."""
-        return sum(map(len, self._calls.values())) >= MAX_WAITING
+        return self._members.total() >= MAX_WAITING
 
-    async def wait(self, *, room_id: str, call_id: uuid.UUID, seconds: float) -> None:
-        """Wait until the call has settled, or for as long as asked."""
+    async def wait(
+        self, *, room_id: str, call_id: uuid.UUID, seconds: float, member_id: int = 0
+    ) -> None:
+        """Wait until the call has settled, or for as long as asked; not where there is no place."""
+        if self.full or self._members[member_id] >= MAX_OF_ONE_MEMBER:
+            return
         settled = asyncio.Event()
         self._calls.setdefault(call_id, set()).add(settled)
         self._rooms[room_id] += 1
+        self._members[member_id] += 1
         try:
             async with asyncio.timeout(seconds):
                 if self._rooms[room_id] == 1:
@@ -74,6 +82,9 @@ class Waiters:
             self._calls[call_id].discard(settled)
             if not self._calls[call_id]:
                 del self._calls[call_id]
+            self._members[member_id] -= 1
+            if not self._members[member_id]:
+                del self._members[member_id]
             self._rooms[room_id] -= 1
             if not self._rooms[room_id]:
                 del self._rooms[room_id]
@@ -109,11 +120,14 @@ class Waiters:
             other.cancel()
 
 
+# Asked at every bell of a room in which somebody waits.
+_SETTLED = "SELECT id FROM runs_call WHERE id = ANY($1) AND state = $2"
+
+
 def _settled_among(call_ids: Collection[uuid.UUID]) -> list[Any]:
     if not call_ids:
         return []
-    settled = Call.objects.filter(pk__in=call_ids, state=CallState.SETTLED.value)
-    return list(settled.order_by().values_list("pk", flat=True))
+    return [ident for (ident,) in run(_SETTLED, [list(call_ids), CallState.SETTLED.value])]
 
 
 _of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waiters] = (

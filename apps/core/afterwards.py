@@ -6,9 +6,13 @@ for what may be lost: a process that dies in between does none of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+
+import structlog
+
+log = structlog.get_logger(__name__)
 
 _kept: ContextVar[list[Callable[[], None]] | None] = ContextVar("kept_for_afterwards", default=None)
 
@@ -31,3 +35,12 @@ def held() -> Iterator[list[Callable[[], None]]]:
         yield kept
     finally:
         _kept.reset(token)
+
+
+def work_off(kept: Iterable[Callable[[], None]]) -> None:
+    """Do what was kept, each piece whatever became of the others; what breaks is logged."""
+    for work in kept:
+        try:
+            work()
+        except Exception:
+            log.error("afterwards_broke", exc_info=True)

@@ -45,7 +45,7 @@ _migrated = False
 
 
 def register_part(look: Callable[[], Part]) -> None:
-    """Let an app above tell how its part is; `look` is quick, asks no store and never raises."""
+    """Let an app above tell how its part is; `look` is quick and never raises, whatever is away."""
     _more.append(look)
 
 

@@ -1,8 +1,9 @@
 """How is a statement that every call needs made once, and not again at every call?
 
 Building a query costs far more than sending it. `Prepared` compiles a query set once and runs it
-with other values; `insert` writes a new row with a statement made once for its table. Both let
-PostgreSQL keep the plan. What they read and write is what the query set and the model say.
+with other values, and `Change` does the same for its update; `insert` writes a new row with a
+statement made once for its table. All let PostgreSQL keep the plan. What they read and write is
+what the query set and the model say.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ import functools
 import itertools
 import re
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections, models
-from django.db.models import Expression, Field, Model, QuerySet
+from django.db.models import BooleanField, Expression, Field, Func, Model, QuerySet
 from django.db.models.base import ModelState
 from django.db.models.expressions import DatabaseDefault
 from django.db.models.query import get_related_populators
 from django.db.models.signals import post_init, pre_init
+from django.db.models.sql.subqueries import UpdateQuery
 from psycopg import sql
 
 M = TypeVar("M", bound=Model)
@@ -40,6 +42,12 @@ class Given(Expression):
         return "%s", [_Place(self.name, self.output_field)]
 
 
+def given_fields(model: type[Model], *names: str) -> dict[str, Given]:
+    """Return a given value for each of these fields, by its name."""
+    known = {field.name: field for field in model._meta.concrete_fields}
+    return {name: Given(name, known[name]) for name in names}
+
+
 class _Place:
     """Where a given value belongs among the values of a statement."""
 
@@ -48,7 +56,8 @@ class _Place:
         self._field = field
 
     def value(self, values: dict[str, Any], connection: Any) -> Any:
-        return self._field.get_db_prep_value(values[self._name], connection)
+        # As they are saved: there nothing is NULL, where a JSON value would be null.
+        return self._field.get_db_prep_save(values[self._name], connection)
 
 
 class Prepared(Generic[M]):
@@ -67,6 +76,49 @@ class Prepared(Generic[M]):
         # Two threads may both compile it at first; either result serves.
         made = self._made = self._made or _Compiled(self._make().query)
         return made.run(values)
+
+
+class Change:
+    """One conditional update, compiled at its first run. Its values may be `Given` as well."""
+
+    def __init__(
+        self,
+        make: Callable[[], QuerySet[Any]],
+        changes: Mapping[str, Any],
+        *,
+        returning: Sequence[str] = (),
+    ) -> None:
+        self._make = make
+        self._changes = dict(changes)
+        self._returning = returning
+        self._made: tuple[str, tuple[Any, ...]] | None = None
+
+    def run(self, **values: Any) -> list[Any]:
+        """Run the update and return a tuple of what it returns for each row that it changed."""
+        text, places = self._made = self._made or self._compiled()
+        current = connections[DEFAULT_DB_ALIAS]
+        return run(text, [_value(one, values, current) for one in places])
+
+    def _compiled(self) -> tuple[str, tuple[Any, ...]]:
+        query: Any = self._make().query.chain(UpdateQuery)
+        query.add_update_values(self._changes)
+        text, places = query.get_compiler(connection=connections[DEFAULT_DB_ALIAS]).as_sql()
+        options = query.get_meta()
+        fields = [options.get_field(name) for name in self._returning] or [options.pk]
+        returned = ", ".join(f'"{options.db_table}"."{field.column}"' for field in fields)
+        return _numbered(f"{text} RETURNING {returned}"), places
+
+
+class NotOnDisk(Func):
+    """True, and whoever asks in a statement that commits by itself does not wait for the disk."""
+
+    template = "set_config('synchronous_commit', 'off', true) = 'off'"
+    output_field = BooleanField()
+    arity = 0
+
+
+def _value(place: Any, values: dict[str, Any], current: Any) -> Any:
+    return place.value(values, current) if isinstance(place, _Place) else place
 
 
 class _Compiled:
@@ -98,10 +150,7 @@ class _Compiled:
         current = connections[DEFAULT_DB_ALIAS]
         rows = run(
             self._sql,
-            [
-                place.value(values, current) if isinstance(place, _Place) else place
-                for place in self._places
-            ],
+            [_value(place, values, current) for place in self._places],
         )
         return [self._instance(list(row), current) for row in rows]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -109,7 +110,9 @@ _SENTENCE: Final = re.compile(r"[^.!?\n]*(?:[.!?](?!\s|$|[\"”)*_])[^.!?\n]*)*[
 _CLAUSE: Final = re.compile(r"[;—–]|,\s|\s-\s|\s(?=(?:but|so|and|though|although|because)\s)")
 _MARKS: Final = re.compile(r"^[\s>*_#\-+\d.)✅✔️☑🎉]+|[*_]{1,3}")
 _QUOTED: Final = re.compile(r"[\"“”«»]([^\"“”«»\n]*)[\"“”«»]|`[^`\n]*`")
-_BLOCK: Final = re.compile(r"^(`{3,9}|~{3,9})[^\n]*\n.*?(?:^\1[^\n]*$|\Z)|^\s*>.*$", re.M | re.S)
+_BLOCK: Final = re.compile(
+    r"^(`{3,9}|~{3,9})[^\n]*\n.*?(?:^\1[^\n]*$|\Z)|^[^\S\n]*>[^\n]*$", re.M | re.S
+)
 _ENGLISH: Final = frozenset(
     _WORD.findall(
         "the a an is are was were be been i you he she it we they this that these those of to "
@@ -138,8 +141,7 @@ def claims_in(text: str) -> list[Claim]:
     return [
         claim
         for start, end in _sentences(text[:MAX_READ])
-        if not any(begin <= start < stop for begin, stop in blocks)
-        and (claim := _claim(text, start, end)) is not None
+        if not _is_within(start, blocks) and (claim := _claim(text, start, end)) is not None
     ]
 
 
@@ -165,6 +167,12 @@ def _sentences(text: str) -> Iterator[tuple[int, int]]:
     for found in _SENTENCE.finditer(text):
         if found.group().strip():
             yield found.span()
+
+
+def _is_within(place: int, blocks: list[tuple[int, int]]) -> bool:
+    """Tell whether a place lies in one of the blocks, which come in order and never overlap."""
+    before = bisect_right(blocks, place, key=lambda block: block[0])
+    return before > 0 and place < blocks[before - 1][1]
 
 
 def _claim(text: str, start: int, end: int) -> Claim | None:

@@ -18,7 +18,7 @@ MAX_READ: Final = 20_000
 
 _SENTENCE = re.compile(r"[^.!?\n;]*(?:\.(?=\S)[^.!?\n;]*)*[.!?\n;]?")
 _CODE_BLOCK = re.compile(r"^(`{3,9}|~{3,9})[^\n]*\n.*?(?:^\1[^\n]*$|\Z)", re.M | re.S)
-_QUOTED_LINE = re.compile(r"^\s*>.*$", re.M)
+_QUOTED_LINE = re.compile(r"^[^\S\n]*>.*$", re.M)
 _ADDRESS = re.compile(r"^\s*@[\w-]+[,:]?\s*")
 _IN_MARKS = re.compile(r"[\"“”«»‘]([^\"“”«»‘’\n]*)[\"“”«»’]|(?<!\w)'([^'\n]*)'(?!\w)|`([^`\n]*)`")
 

@@ -45,12 +45,20 @@ _VERSION_4: Final = re.compile(rf"{_BEFORE_4}[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}
 _BEFORE_6: Final = rf"(?:(?<![0-9A-Za-z:])|{_ESCAPE})"
 _AFTER_6: Final = r"(?![0-9A-Za-z:])"
 _GROUP: Final = r"[0-9A-Fa-f]{0,4}"
-_VERSION_6: Final = re.compile(rf"{_BEFORE_6}{_GROUP}(?::{_GROUP}){{2,7}}{_AFTER_6}")
+_COLON: Final = "(?::|%3[Aa])"
+_PLAIN_COLON: Final = re.compile("%3[Aa]")
+# It may end as an address of version 4, and name the network card behind a percent sign.
+_VERSION_6: Final = re.compile(
+    rf"{_BEFORE_6}({_GROUP}(?:{_COLON}{_GROUP}){{2,8}}(?:(?:\.[0-9]{{1,3}}){{3}})?)"
+    rf"(?:%(?:25)?[A-Za-z][0-9A-Za-z_-]{{0,14}})?{_AFTER_6}"
+)
 
 # Whatever holds an address holds this, and it is found without going back.
 _MAYBE: Final = re2.compile(
-    r"[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]|[0-9A-Fa-f]?:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]?"
+    rf"[0-9]\.[0-9]{{1,3}}\.[0-9]{{1,3}}\.[0-9]|{_COLON}[0-9A-Fa-f]{{0,4}}{_COLON}"
 )
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _END: Final = r"(?![A-Za-z0-9_-])"
 _BELOW: Final = r"(?:[A-Za-z0-9_-]{1,63}\.){0,8}"
@@ -69,7 +77,7 @@ class InternalHosts:
         names: set[str] = set()
         words: set[str] = set()
         paths: set[str] = set()
-        addresses: set[ipaddress.IPv4Address | ipaddress.IPv6Address] = set()
+        addresses: set[_Address] = set()
         blocks: list[ipaddress.IPv4Network | ipaddress.IPv6Network] = []
         for entry in entries:
             plain = entry.strip().lower().strip("[]")
@@ -77,7 +85,7 @@ class InternalHosts:
                 continue
             if block := _block(plain):
                 if block.num_addresses == 1:
-                    addresses.add(block.network_address)
+                    addresses.update(_meant(block.network_address))
                 else:
                     blocks.append(block)
             elif entry.startswith("/") and _PATH.fullmatch(entry):
@@ -94,11 +102,10 @@ class InternalHosts:
         if len(names) + len(words) + len(paths) + len(addresses) + len(blocks) > MAX_NAMES:
             raise BadHost(f"There are at most {MAX_NAMES} internal hosts.")
         self._words = frozenset(words)
+        self._addresses = frozenset(addresses)
         self._blocks = tuple(blocks)
-        fours = {str(one) for one in addresses if one.version == 4}
-        sixes = {text for one in addresses if one.version == 6 for text in (str(one), one.exploded)}
-        self._needles = tuple({*names, *words, *fours, *sixes, *(path.lower() for path in paths)})
-        self._patterns = tuple(_patterns(names, words, paths, fours, sixes))
+        self._needles = tuple({*names, *words, *(path.lower() for path in paths)})
+        self._patterns = tuple(_patterns(names, words, paths))
 
     def occur_in(self, text: str) -> bool:
         """Say whether anything internal may stand in a text; cheap, and never wrongly no."""
@@ -106,7 +113,7 @@ class InternalHosts:
             lowered = text.lower()
             if any(needle in lowered for needle in self._needles):
                 return True
-        if not self._blocks:
+        if not (self._addresses or self._blocks):
             return False
         return _MAYBE.search(text) is not None
 
@@ -116,14 +123,14 @@ class InternalHosts:
             return text
         for pattern in self._patterns:
             text = pattern.sub(HIDDEN, text)
-        if self._blocks:
+        if self._addresses or self._blocks:
             text = _VERSION_4.sub(self._judged, text)
             text = _VERSION_6.sub(self._judged, text)
         return text
 
     def hidden(self, value: Any) -> Any:
         """Return a JSON value without what is internal, in its keys as well."""
-        if not (self._needles or self._blocks):
+        if not (self._needles or self._addresses or self._blocks):
             return value
         # One look at the whole text: nearly every value has nothing of it anywhere.
         if not self.occur_in(json.dumps(value, ensure_ascii=False)):
@@ -151,14 +158,14 @@ class InternalHosts:
         return kept
 
     def _judged(self, found: re.Match[str]) -> str:
+        # Of one address there are many spellings, so what could be one is read and compared.
         try:
-            address = ipaddress.ip_address(found.group())
+            address = ipaddress.ip_address(_PLAIN_COLON.sub(":", found.group(found.lastindex or 0)))
         except ValueError:
             return found.group()
-        mapped = getattr(address, "ipv4_mapped", None)
-        tried = [address] if mapped is None else [address, mapped]
-        if any(one in block for one in tried for block in self._blocks):
-            return HIDDEN
+        for one in _meant(address):
+            if one in self._addresses or any(one in block for block in self._blocks):
+                return HIDDEN
         return found.group()
 
 
@@ -181,6 +188,12 @@ def _is_loopback(plain: str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
+def _meant(address: _Address) -> tuple[_Address, ...]:
+    """Return an address, and the one of version 4 that it stands for where it does."""
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (address,) if mapped is None else (address, mapped)
+
+
 def _block(plain: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     try:
         return ipaddress.ip_network(plain, strict=False)
@@ -192,18 +205,12 @@ def _any(texts: set[str]) -> str:
     return "|".join(re.escape(text) for text in sorted(texts, key=lambda one: (-len(one), one)))
 
 
-def _patterns(
-    names: set[str], words: set[str], paths: set[str], fours: set[str], sixes: set[str]
-) -> Iterator[re.Pattern[str]]:
+def _patterns(names: set[str], words: set[str], paths: set[str]) -> Iterator[re.Pattern[str]]:
     flags = re.ASCII | re.IGNORECASE
     if paths:
         yield re.compile(rf"(?:{_any(paths)}){_END}")
     if names:
         yield re.compile(rf"{_SIDE}{_BELOW}(?:{_any(names)}){_END}", flags)
-    if fours:
-        yield re.compile(rf"{_BEFORE_4}(?:{_any(fours)}){_AFTER_4}")
-    if sixes:
-        yield re.compile(rf"{_BEFORE_6}(?:{_any(sixes)}){_AFTER_6}", flags)
     if words:
         one = rf"(?:{_any(words)})"
         # As a part of an address, with a port, or after a word that says that a host follows.

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import F, Q
+from django.db.models import F, IntegerField, Q, UUIDField
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.core.prepared import Given, Prepared
 from apps.domain.quotas import Limit, Period, Subject, Unit
 from apps.domain.tooling import CallState
 from apps.quotas.models import Meter, Price, Quota, Reservation
@@ -34,9 +35,10 @@ def limits_for(*, member_id: Any, agent_id: Any = None) -> list[Limit]:
     """Return the limits of a member, and of an agent where one is named: its own before those
     of everybody.
     """
-    of_member = Q(subject=Subject.MEMBER.value) & (Q(member=None) | Q(member_id=member_id))
-    of_agent = Q(subject=Subject.AGENT.value) & (Q(agent=None) | Q(agent_id=agent_id))
-    rows = Quota.objects.filter(of_member if agent_id is None else of_member | of_agent)
+    if agent_id is None:
+        rows = _OF_MEMBER.all(member=member_id)
+    else:
+        rows = _OF_BOTH.all(member=member_id, agent=agent_id)
     chosen: dict[tuple[str, str, str], Quota] = {}
     # Those of everybody first, so that one's own takes their place.
     for row in sorted(rows, key=lambda row: bool(row.member_id or row.agent_id)):
@@ -45,6 +47,20 @@ def limits_for(*, member_id: Any, agent_id: Any = None) -> list[Limit]:
         Limit(Subject(row.subject), Unit(row.unit), Period(row.period), row.most)
         for row in chosen.values()
     ]
+
+
+def _of_member() -> Q:
+    theirs = Q(member=None) | Q(member_id=Given("member", IntegerField()))
+    return Q(subject=Subject.MEMBER.value) & theirs
+
+
+def _of_agent() -> Q:
+    its = Q(agent=None) | Q(agent_id=Given("agent", UUIDField()))
+    return Q(subject=Subject.AGENT.value) & its
+
+
+_OF_MEMBER = Prepared(lambda: Quota.objects.order_by().filter(_of_member()))
+_OF_BOTH = Prepared(lambda: Quota.objects.order_by().filter(_of_member() | _of_agent()))
 
 
 def price_of(model_name: str) -> Price | None:

@@ -13,11 +13,13 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import UUIDField
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from apps.accounts.models import User
 from apps.audit.services import record
+from apps.core.prepared import Change, Given, Prepared, given_fields, insert
 from apps.domain.quotas import Subject, Unit, cost, exceeded, told
 from apps.quotas.errors import NotALimit, QuotaExceeded
 from apps.quotas.meters import Amounts, Subjects, move
@@ -86,9 +88,16 @@ def settle_step(*, reservation_id: Any, usage: ModelUse | None, served: bool = T
 
 def close_call(*, call: Call) -> None:
     """Close the hold of a call that has settled. What was dispatched was used, however it ended."""
-    held = Reservation.objects.filter(call=call, state=Reservation.State.HELD).first()
+    held = _HELD.first(call=call.pk)
     if held is not None:
         _close(held, used={Unit.CALLS: 1})
+
+
+_HELD = Prepared(
+    lambda: Reservation.objects.order_by().filter(
+        call=Given("call", UUIDField()), state=Reservation.State.HELD
+    )
+)
 
 
 @transaction.atomic
@@ -168,7 +177,7 @@ def _reserve(
         if found is not None:
             whose = run.member.name if found.limit.subject is Subject.MEMBER else run.agent.name
             raise QuotaExceeded(told(found, whose), renews_at=renews_at(found.span.period, now))
-        return Reservation.objects.create(
+        made = Reservation(
             kind=kind,
             run=run,
             call=call,
@@ -180,6 +189,8 @@ def _reserve(
             reserved={unit.value: amount for unit, amount in amounts.items()},
             correlation_id=run.correlation_id,
         )
+        insert(made)
+        return made
 
 
 def _close(
@@ -192,13 +203,8 @@ def _close(
     spent: dict[Unit, int] = {**believed}
     spent.pop(Unit.RUNNING, None)
     word = state or (Reservation.State.STANDS if used is None else Reservation.State.SETTLED)
-    closed = Reservation.objects.filter(pk=held.pk, state=Reservation.State.HELD).update(
-        state=word,
-        used={unit.value: amount for unit, amount in spent.items()},
-        closed_at=Now(),
-        updated_at=Now(),
-    )
-    if closed == 1:
+    used_up = {unit.value: amount for unit, amount in spent.items()}
+    if _CLOSE.run(reservation=held.pk, state=word, used=used_up):
         move(
             _subjects(held.member_id, held.agent_id),
             # The spans of the reservation: what began last month was used last month.
@@ -206,6 +212,14 @@ def _close(
             used=spent,
             held={unit: -reserved.get(unit, 0) for unit in {**reserved, **spent}},
         )
+
+
+_CLOSE = Change(
+    lambda: Reservation.objects.order_by().filter(
+        pk=Given("reservation", UUIDField()), state=Reservation.State.HELD
+    ),
+    {"closed_at": Now(), "updated_at": Now(), **given_fields(Reservation, "state", "used")},
+)
 
 
 def _subjects(member_id: Any, agent_id: Any) -> Subjects:

@@ -186,7 +186,12 @@ class StreamWriter:
                 time.sleep(_RETRY)
                 continue
             failures = 0
-            time.sleep(max(0.0, INTERVAL - (time.monotonic() - started)))
+            self._rest(INTERVAL - (time.monotonic() - started))
+
+    def _rest(self, seconds: float) -> None:
+        """Keep the distance between two frames; nothing is kept back once the text has ended."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._end is not None, timeout=max(0.0, seconds))
 
     def _take(self) -> tuple[dict[str, Any] | None, dict[str, Any], bool]:
         """Wait for something to show, or for the next sign of life, and take it over."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Case, CharField, F, Q, QuerySet, When
+from django.db.models import Case, CharField, F, Q, QuerySet, Subquery, UUIDField, When
 from django.db.models.functions import Now
 
 from apps.core.prepared import Given, Prepared
@@ -98,22 +98,56 @@ def demand_hold(run: Run, fence: int) -> None:
 
 def lock_call(call_id: Any) -> Call:
     """Lock a call's row, after its run's, and return it as it now stands."""
-    return Call.objects.select_for_update(no_key=True).get(pk=call_id)
+    call = _CALL.first(call=call_id)
+    if call is None:
+        raise Call.DoesNotExist("There is no such call.")
+    return call
+
+
+_CALL = Prepared(
+    lambda: (
+        Call.objects.select_for_update(no_key=True).order_by().filter(pk=Given("call", UUIDField()))
+    )
+)
 
 
 def lock_run(run_id: Any) -> Run:
     """Lock a run's row, first in the lock order, and return it as it now stands."""
-    run = (
+    run = _RUN.first(run=run_id)
+    if run is None:
+        raise RunNotFound("There is no such run.")
+    return run
+
+
+def lock_run_of_call(call_id: Any) -> Run | None:
+    """Lock the run of a call, first in the lock order, and return it; None without such a call."""
+    return _RUN_OF_CALL.first(call=call_id)
+
+
+def _whole() -> QuerySet[Run]:
+    rows: QuerySet[Run] = (
         Run.objects.select_for_update(no_key=True, of=("self",))
         .select_related("room", "agent", "member")
         # Every call passes here, and a persona may be long.
         .defer("agent__persona")
-        .filter(pk=run_id)
-        .first()
+        .order_by()
     )
-    if run is None:
-        raise RunNotFound("There is no such run.")
-    return run
+    return rows
+
+
+_RUN = Prepared(lambda: _whole().filter(pk=Given("run", UUIDField())))
+_RUN_OF_CALL = Prepared(
+    # The catalog is large, and one entry of it is read on its own where it counts.
+    lambda: (
+        _whole()
+        .defer("catalog")
+        .filter(
+            pk=Subquery(
+                Call.objects.order_by().filter(pk=Given("call", UUIDField())).values("run_id")[:1]
+            )
+        )
+    )
+)
 
 
 def lock_run_of_token(token_hash: str) -> Run | None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, UUIDField
 from django.db.models.functions import Now
 
 from apps.accounts.models import User
+from apps.core.prepared import Given, Prepared
 from apps.rooms.models import Room
 from apps.runs.bodies import journal_bodies
 from apps.runs.errors import RunNotFound
-from apps.runs.models import JournalEntry, Run, RunInput, Seat
+from apps.runs.models import Call, JournalEntry, Run, RunInput, Seat
 
 
 def ready_runs(limit: int) -> Iterable[Any]:
@@ -54,6 +55,18 @@ def visible_run(*, run_id: Any, user: User) -> Run:
     if run is None:
         raise RunNotFound("There is no such run.")
     return run
+
+
+def call_of_run(*, run_id: Any, call_id: Any) -> Call | None:
+    """Return a call of this run."""
+    return _CALL.first(run=run_id, call=call_id)
+
+
+_CALL = Prepared(
+    lambda: Call.objects.order_by().filter(
+        pk=Given("call", UUIDField()), run=Given("run", UUIDField())
+    )
+)
 
 
 def runs_for(user: User, *, room_id: Any = None, state: str | None = None) -> QuerySet[Run]:

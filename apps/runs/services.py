@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, UUIDField
 from django.utils import timezone
 
 from apps.accounts.models import User
@@ -22,7 +22,7 @@ from apps.audit.services import record
 from apps.core.correlation import current_correlation_id
 from apps.core.errors import Conflict, NotFound
 from apps.core.metrics import RUNS, count
-from apps.core.prepared import insert
+from apps.core.prepared import Change, Given, given_fields, insert
 from apps.core.queue import ring
 from apps.domain.tooling import CallState, Outcome
 from apps.rooms.services import lock_open_room, publish_event
@@ -307,16 +307,26 @@ def settle_call(
         "executor_expires_at": None,
         "updated_at": now,
     }
-    if not call._state.adding:
-        settled = (
-            Call.objects.filter(pk=call.pk).exclude(state=CallState.SETTLED.value).update(**changes)
-        )
-        if settled != 1:
-            raise AlreadySettled("This call already has its outcome.")
+    if not call._state.adding and not _SETTLE.run(call=call.pk, **changes):
+        raise AlreadySettled("This call already has its outcome.")
     for field, value in changes.items():
         setattr(call, field, value)
     keep_call(call)
     return call
+
+
+_SETTLED = (
+    "state", "outcome", "reason", "rule", "domain", "non_substitutable", "projection",
+    "projection_blob", "images", "settled_at", "executor", "executor_expires_at", "updated_at",
+)  # fmt: skip
+_SETTLE = Change(
+    lambda: (
+        Call.objects.order_by()
+        .filter(pk=Given("call", UUIDField()))
+        .exclude(state=CallState.SETTLED.value)
+    ),
+    given_fields(Call, *_SETTLED),
+)
 
 
 def finish_run(*, run: Run, outcome: str, explanation: str = "") -> None:

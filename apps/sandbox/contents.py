@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import Sum, UUIDField
 from django.db.models.functions import Now
 
 from apps.core.blobs import get_blobs, put_blobs
+from apps.core.prepared import Change, Given, Prepared
 from apps.domain.paths import BadPath, check_tree
 from apps.sandbox.errors import WorkspaceFull
-from apps.sandbox.leases import Lease, demand, release
+from apps.sandbox.leases import Lease, demand, demand_released
 from apps.sandbox.models import Workspace, WorkspaceFile
 from apps.sandbox.spec import WorkChanges, WorkFile
 from apps.sandboxd.workfiles import MAX_WORK_BYTES, MAX_WORK_FILE, MAX_WORK_FILES
@@ -43,12 +44,20 @@ class Kept:
 
 def contents(workspace: Workspace, paths: Collection[str] | None = None) -> tuple[WorkFile, ...]:
     """Return the files of a workspace, or those of these names, as they are staged."""
-    rows = WorkspaceFile.objects.filter(workspace=workspace)
-    if paths is not None:
-        rows = rows.filter(path__in=paths)
-    found = sorted(rows.values_list("path", "blob_id", "executable"))
-    bodies = get_blobs(digest for _, digest, _ in found)
-    return tuple(WorkFile(path, bodies[digest], bit) for path, digest, bit in found)
+    if paths is None:
+        found = _FILES.all(workspace=workspace.pk)
+    else:
+        found = list(WorkspaceFile.objects.filter(workspace=workspace, path__in=paths))
+    bodies = get_blobs(file.blob_id for file in found)
+    return tuple(
+        WorkFile(file.path, bodies[file.blob_id], file.executable)
+        for file in sorted(found, key=lambda file: file.path)
+    )
+
+
+_FILES = Prepared(
+    lambda: WorkspaceFile.objects.order_by().filter(workspace=Given("workspace", UUIDField()))
+)
 
 
 def take_back(lease: Lease, changes: WorkChanges, *, release_after: bool = False) -> Kept:
@@ -61,16 +70,17 @@ def take_back(lease: Lease, changes: WorkChanges, *, release_after: bool = False
         said = _OVER.get(changes.over, "more than it may")
         raise WorkspaceFull(f"The workspace would hold {said}; its files stay as they were.")
     with transaction.atomic():
-        demand(lease)
-        _apply(lease.workspace, changes)
         if release_after:
-            release(lease)
+            demand_released(lease)
+        else:
+            demand(lease)
+        _apply(lease.workspace, changes)
     return Kept(tuple(file.name for file in changes.changed), changes.removed)
 
 
 def _apply(workspace: Workspace, changes: WorkChanges) -> None:
     if not changes.changed and not changes.removed:
-        Workspace.objects.filter(pk=workspace.pk).update(updated_at=Now())
+        _USED.run(workspace=workspace.pk)
         return
     rows = WorkspaceFile.objects.filter(workspace=workspace)
     sizes = dict(rows.values_list("path", "size"))
@@ -84,6 +94,12 @@ def _apply(workspace: Workspace, changes: WorkChanges) -> None:
     Workspace.objects.filter(pk=workspace.pk).update(
         updated_at=Now(), files_count=len(sizes), files_bytes=sum(sizes.values())
     )
+
+
+_USED = Change(
+    lambda: Workspace.objects.order_by().filter(pk=Given("workspace", UUIDField())),
+    {"updated_at": Now()},
+)
 
 
 def _demand_room(sizes: dict[str, int]) -> None:

@@ -20,12 +20,23 @@ from datetime import timedelta
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import (
+    BigIntegerField,
+    CharField,
+    DurationField,
+    F,
+    IntegerField,
+    Q,
+    QuerySet,
+    UUIDField,
+)
 from django.db.models.functions import Now
 
 from apps.accounts.models import User
 from apps.core.deadlines import Deadline
+from apps.core.prepared import Change, Given, Prepared
 from apps.domain.tooling import CallState
+from apps.rooms.models import Room
 from apps.sandbox.errors import LeaseLost, WorkspaceBusy
 from apps.sandbox.models import Lease as LeaseRow
 from apps.sandbox.models import Workspace
@@ -43,6 +54,9 @@ _BUSY: Final = (
     "Another call is working in this workspace and did not finish in time. Nothing was done; try"
     " again in a moment."
 )
+
+
+_LOST: Final = "The workspace was given to another call, or deleted, meanwhile. Nothing was kept."
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +94,9 @@ def acquire(
     pause = _FIRST_PAUSE
     while True:
         with transaction.atomic():
-            row = _locked(workspace.pk)
-            if row is not None and _is_free(row):
-                return _taken(workspace, row, call_id, lasts=deadline.remaining)
+            taken = _taken(workspace, call_id, lasts=deadline.remaining)
+        if taken is not None:
+            return taken
         if time.monotonic() + pause >= until or gave_up():
             raise WorkspaceBusy(_BUSY)
         time.sleep(pause)
@@ -127,18 +141,22 @@ def hold_until_commit(*, owner: User, room_id: Any, deadline: Deadline) -> Lease
 
 def release(lease: Lease) -> None:
     """Give a workspace back; who has lost it already gives nothing."""
-    LeaseRow.objects.filter(pk=lease.workspace.pk, fence=lease.fence).update(
-        call=None, taken_at=None, expires_at=None
-    )
+    _RELEASE.run(workspace=lease.workspace.pk, fence=lease.fence)
+
+
+def demand_released(lease: Lease) -> None:
+    """Give a workspace back in the caller's transaction, which holds it to its end, or raise
+    LeaseLost.
+    """
+    if not _RELEASE.run(workspace=lease.workspace.pk, fence=lease.fence):
+        raise LeaseLost(_LOST)
 
 
 def demand(lease: Lease) -> None:
     """Lock a lease for the rest of the transaction, or raise LeaseLost."""
     row = LeaseRow.objects.select_for_update(no_key=True).filter(pk=lease.workspace.pk).first()
     if row is None or row.fence != lease.fence:
-        raise LeaseLost(
-            "The workspace was given to another call, or deleted, meanwhile. Nothing was kept."
-        )
+        raise LeaseLost(_LOST)
 
 
 def name_kernel(lease: Lease, node: str) -> None:
@@ -152,9 +170,7 @@ def name_kernel(lease: Lease, node: str) -> None:
 def hold_idle(workspace: Workspace, *, seconds: float) -> Iterator[Lease | None]:
     """Keep calls out of a workspace for a moment, for nobody's call; None where one works in it."""
     with transaction.atomic():
-        row = _locked(workspace.pk)
-        free = row is not None and _is_free(row)
-        lease = _taken(workspace, row, None, lasts=seconds) if row is not None and free else None
+        lease = _taken(workspace, None, lasts=seconds)
     try:
         yield lease
     finally:
@@ -207,11 +223,29 @@ def _over() -> Q:
     return Q(expires_at__lt=Now()) | Q(call__state=CallState.SETTLED.value)
 
 
+def _free() -> Q:
+    return Q(expires_at=None) | _over()
+
+
 def _opened(owner: User, room_id: Any) -> Workspace:
     """Return the member's workspace in a room, with the row of its lease in place."""
+    known = _KNOWN.first(owner=owner.pk, room=room_id) if owner.is_active else None
+    if known is not None:
+        return known
     workspace = open_workspace(owner=owner, room_id=room_id)
     _make_row(workspace.pk)
     return workspace
+
+
+_KNOWN = Prepared(
+    lambda: Workspace.objects.order_by().filter(
+        owner=Given("owner", IntegerField()),
+        room__in=Room.objects.visible_under(Given("owner", IntegerField())).filter(
+            pk=Given("room", UUIDField())
+        ),
+        lease__isnull=False,
+    )
+)
 
 
 def _make_row(workspace_id: Any) -> None:
@@ -231,13 +265,33 @@ def _is_free(row: LeaseRow) -> bool:
     return row.expires_at is None or LeaseRow.objects.filter(_over(), pk=row.pk).exists()
 
 
-def _taken(workspace: Workspace, row: LeaseRow, call_id: Any, *, lasts: float) -> Lease:
-    fence, node = row.fence + 1, this_node()
-    LeaseRow.objects.filter(pk=row.pk).update(
-        fence=fence,
-        call_id=call_id,
-        node=node,
-        taken_at=Now(),
-        expires_at=Now() + timedelta(seconds=lasts) + _GRACE,
+def _taken(workspace: Workspace, call_id: Any, *, lasts: float) -> Lease | None:
+    """Take a workspace that nobody works in, by the database's clock; None where one does."""
+    node = this_node()
+    taken = _TAKE.run(
+        workspace=workspace.pk, call=call_id, node=node, lasts=timedelta(seconds=lasts) + _GRACE
     )
-    return Lease(workspace, fence, call_id, node, row.kernel_node)
+    return next((Lease(workspace, fence, call_id, node, kernel) for fence, kernel in taken), None)
+
+
+_LEASE = Given("workspace", UUIDField())
+_TAKE = Change(
+    lambda: LeaseRow.objects.order_by().filter(
+        pk__in=LeaseRow.objects.select_for_update(no_key=True, skip_locked=True, of=("self",))
+        .order_by()
+        .filter(_free(), pk=_LEASE)
+        .values("pk")
+    ),
+    {
+        "fence": F("fence") + 1,
+        "call": Given("call", UUIDField()),
+        "node": Given("node", CharField()),
+        "taken_at": Now(),
+        "expires_at": Now() + Given("lasts", DurationField()),
+    },
+    returning=["fence", "kernel_node"],
+)
+_RELEASE = Change(
+    lambda: LeaseRow.objects.order_by().filter(pk=_LEASE, fence=Given("fence", BigIntegerField())),
+    {"call": None, "taken_at": None, "expires_at": None},
+)

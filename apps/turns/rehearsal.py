@@ -26,7 +26,7 @@ PIECE = 24
 PAUSE_SECONDS = 0.012
 
 # Whatever follows the name goes to the boundary as it stands, which says what is wrong with it.
-_CALL = re.compile(r"^\s*/(call|with)\s+(\S{1,64})\s*(.*?)\s*$")
+_CALL = re.compile(r"^\s*/(call|with)\s+(\S{1,64})(.*)$")
 _WRITING = re.compile(r"\b(write|draft|create|make|note|report|summar\w+|plan|letter)\b", re.I)
 
 _NO_AI = "*Rehearsal model: a script, no AI.*"
@@ -90,7 +90,7 @@ def _script(asked: str, offered: set[str]) -> list[list[tuple[str, str]]]:
     """Return the steps of the script, each with the calls that it asks for together."""
     steps: list[list[tuple[str, str]]] = []
     for match in (match for line in asked.splitlines() if (match := _CALL.match(line))):
-        call = match.group(2), match.group(3) or "{}"
+        call = match.group(2), match.group(3).strip() or "{}"
         if match.group(1) == "with" and steps:
             steps[-1].append(call)
         else:

@@ -97,6 +97,22 @@ def test_who_only_uses_an_agent_does_not_read_its_persona(
     problem(as_tomas.get(url), 404, "not_found")
 
 
+def test_who_manages_an_agent_sees_with_whom_it_is_shared(
+    as_mara: APIClient, as_tomas: APIClient, as_stranger: APIClient, tomas: User, stranger: User
+) -> None:
+    as_mara.post(AGENTS, NEW)
+    url = f"{AGENTS}/scribe/shares"
+    assert as_mara.get(url).json()["results"] == []
+    as_mara.post(url, {"username": tomas.username, "role": "collaborator"})
+    as_tomas.post(url, {"username": stranger.username})
+    seen = {one["username"]: one["role"] for one in as_tomas.get(url).json()["results"]}
+    assert seen == {tomas.username: "collaborator", stranger.username: "guest"}
+    problem(as_stranger.get(url), 403, "forbidden")
+    as_mara.delete(f"{url}/{tomas.username}")
+    problem(as_tomas.get(url), 404, "not_found")
+    assert [one["username"] for one in as_mara.get(url).json()["results"]] == [stranger.username]
+
+
 def test_tools_are_granted_and_revoked(as_mara: APIClient, version: PackageVersion) -> None:
     as_mara.post(AGENTS, NEW)
     url = f"{AGENTS}/scribe/grants"

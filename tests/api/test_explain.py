@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,10 @@ from rest_framework.test import APIClient
 from apps.accounts.models import User
 from apps.agents.models import Agent
 from apps.agents.services import change_agent
+from apps.approvals.models import UnattendedAllowance
 from apps.audit.models import AuditRow
+from apps.automations.models import Automation
+from apps.automations.services import change_automation, revoke_automation
 from apps.domain.manifests import parse_manifest
 from apps.domain.policy import RULES, NodeState
 from apps.grants.models import PolicyState
@@ -23,7 +27,9 @@ from apps.rooms.models import Room, RoomEvent
 from apps.rooms.services import close_room, remove_participant
 from apps.runs.models import Call, Run
 from tests.factories import packages as made
+from tests.factories.automations import OWN_TABLES, make_automation, started_run
 from tests.factories.clients import client_of, problem, without_correlation
+from tests.factories.effects import Letters, offer, outside_tool
 from tests.factories.rooms import crossed
 
 WHERE = "/api/v1/explain"
@@ -210,6 +216,93 @@ def test_it_costs_a_bounded_number_of_statements(
     explained(as_mara, room, agent)
     with django_assert_max_num_queries(10):
         explained(as_mara, room, agent)
+
+
+# --- where no person starts the run
+
+
+@pytest.fixture
+def automation(mara: User, agent: Agent, room: Room) -> Automation:
+    change_agent(agent_id=agent.pk, actor=mara, changes={"ceiling": OWN_TABLES})
+    return make_automation(mara, agent, room).automation
+
+
+def ask_for(client: APIClient, automation: Any, tool: str = "create_artifact", **more: str) -> Any:
+    ident = getattr(automation, "pk", automation)
+    return client.get(WHERE, {"automation": ident, "tool": tool, **more})
+
+
+def test_a_call_of_an_unattended_run_is_explained_under_its_grant(
+    as_mara: APIClient, automation: Automation, mara: User, room: Room, agent: Agent
+) -> None:
+    body = ask_for(as_mara, automation).json()
+    assert body["automation"] == str(automation.pk)
+    assert (body["agent"], body["room"]) == (agent.slug, str(room.pk))
+    assert (body["verdict"], said(body)["automation_grant_holds"]) == ("allowed", "passed")
+    change_automation(automation_id=automation.pk, member=mara, changes={"enabled": False})
+    paused = ask_for(as_mara, automation).json()
+    assert (paused["verdict"], paused["decided_by"]) == ("refused", "automation_grant_holds")
+    assert "paused" in paused["says"]
+    # Of a run that the member starts, the same question has another answer.
+    assert explained(as_mara, room, agent)["verdict"] == "allowed"
+    assert explained(as_mara, room, agent)["automation"] is None
+
+
+def test_what_an_automation_is_told_agrees_with_what_becomes_of_its_calls(
+    as_mara: APIClient, automation: Automation, mara: User
+) -> None:
+    run = started_run(automation)
+    seen = []
+    for number, lose in enumerate([lambda: None, lambda: revoke(automation, mara)], start=1):
+        lose()
+        body = ask_for(as_mara, automation).json()
+        note = {"title": str(number), "kind": "markdown", "body": "# Hello"}
+        call = crossed(run, "create_artifact", note, step=number).call
+        assert (call.rule, call.reason) == (body["decided_by"], body["reason"] or "")
+        seen.append(call.rule)
+    assert seen == ["nothing_refuses", "automation_grant_holds"]
+
+
+def revoke(automation: Automation, member: User) -> None:
+    revoke_automation(automation_id=automation.pk, actor=member)
+
+
+def test_a_tool_that_asks_unattended_asks_only_where_its_automation_lets_it(
+    as_mara: APIClient,
+    automation: Automation,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    letters = Letters(tmp_path / "letters")
+    tool = outside_tool(letters.handler, name="send_report", needs_approval_when_unattended=True)
+    offer(monkeypatch, tool)
+    asks = ask_for(as_mara, automation, "send_report").json()
+    assert asks["verdict"] == "asks"
+    UnattendedAllowance.objects.create(
+        automation=automation, trigger=automation.trigger, tool="send_report"
+    )
+    assert ask_for(as_mara, automation, "send_report").json()["verdict"] == "allowed"
+
+
+def test_an_automation_is_asked_about_by_itself_and_by_whom_it_concerns(
+    as_mara: APIClient,
+    as_tomas: APIClient,
+    ines: User,
+    automation: Automation,
+    mara: User,
+    room: Room,
+    agent: Agent,
+) -> None:
+    missing = ask_for(as_mara, uuid.uuid4())
+    problem(missing, 404, "not_found")
+    foreign = ask_for(as_tomas, automation)
+    problem(foreign, 404, "not_found")
+    assert without_correlation(foreign) == without_correlation(missing)
+    assert ask_for(client_of(ines), automation).json()["member"]["username"] == mara.username
+    for more in ({"agent": agent.slug}, {"room": str(room.pk)}, {"member": mara.username}):
+        problem(ask_for(as_mara, automation, **more), 422, "invalid")
+    problem(as_mara.get(WHERE, {"tool": "create_artifact"}), 422, "invalid")
+    problem(as_mara.get(WHERE, {"tool": "create_artifact", "agent": agent.slug}), 422, "invalid")
 
 
 # --- what a member keeps

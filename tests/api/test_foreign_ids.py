@@ -67,6 +67,7 @@ OTHER_PATHS: list[tuple[str, str, Any]] = [
     ("get", "agents/{agent}/grants", None),
     ("post", "agents/{agent}/grants", {"ref": "a@1.0.0", "tool": "t"}),
     ("delete", "agents/{agent}/grants/t", None),
+    ("get", "agents/{agent}/shares", None),
     ("post", "agents/{agent}/shares", {"username": "someone"}),
     ("delete", "agents/{agent}/shares/someone", None),
 ]

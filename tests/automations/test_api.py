@@ -7,18 +7,21 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 from rest_framework.test import APIClient
 
 from apps.accounts.models import User
 from apps.agents.models import Agent
 from apps.audit.models import AuditRow
-from apps.automations import services
+from apps.automations import services, starting
 from apps.automations.models import Automation
 from apps.automations.services import Granted
-from apps.rooms.models import Room
+from apps.rooms.models import Room, RoomEvent
+from apps.rooms.services import close_room
 from apps.runs.bodies import journal_bodies
-from apps.runs.models import JournalEntry, Run
+from apps.runs.models import JournalEntry, Run, RunInput
+from apps.runs.services import finish_run, start_waiting
 from tests.factories.asgi import through_server
 from tests.factories.automations import make_automation
 from tests.factories.clients import client_of, problem
@@ -334,6 +337,64 @@ def test_a_full_line_behind_the_agent_takes_no_more(
     make_run(room, agent, member)
     assert start(hook).status_code == 202
     assert problem(start(hook), 409, "automation_refused")["rule"] == "seat_has_room"
+
+
+def test_a_room_that_closes_while_a_start_is_under_way_refuses_it_on_the_record(
+    hook: Granted, room: Room, member: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = starting._refusal
+
+    def closes(*args: Any) -> Any:
+        found = looked(*args)
+        if not Room.objects.exclude(closed_at=None).exists():
+            close_room(room_id=room.pk, actor=member)
+        return found
+
+    # Between the look at the room and its lock, which the real look at the sandbox makes long.
+    monkeypatch.setattr(starting, "_refusal", closes)
+    refused = problem(start(hook), 409, "automation_refused")
+    assert refused["rule"] == "room_is_open"
+    assert AuditRow.objects.get(action="automation.refused").outcome == "room_is_open"
+    assert not Run.objects.exists()
+    assert not RoomEvent.objects.filter(kind="message.posted").exists()
+
+
+def test_a_webhook_fills_no_line_and_is_told_what_to_do(
+    hook: Granted, room: Room, agent: Agent, member: User
+) -> None:
+    busy = make_run(room, agent, member)
+    for _ in range(starting.MAX_WAITING_OF_ONE):
+        assert start(hook).status_code == 202
+    sent_again = {"Idempotency-Key": "delivery-4711"}
+    refused = problem(start(hook, **sent_again), 409, "automation_refused")
+    assert refused["rule"] == "earlier_start_waits"
+    assert "3 starts of this automation wait for" in refused["detail"]
+    assert "Send this one again once" in refused["detail"]
+    row = AuditRow.objects.get(action="automation.refused")
+    assert (row.outcome, row.subject) == ("earlier_start_waits", hook.automation.key)
+    # Whoever does what was said is heard, under the same key too.
+    with transaction.atomic():
+        finish_run(run=busy, outcome="completed")
+    start_waiting(input_id=RunInput.objects.filter(run=None).earliest("position").pk)
+    assert start(hook, **sent_again).status_code == 202
+
+
+def test_however_many_automations_there_are_people_keep_places_in_the_line(
+    hook: Granted, room: Room, agent: Agent, member: User, mara: APIClient
+) -> None:
+    make_run(room, agent, member)
+    hooks = [hook] + [
+        make_automation(member, agent, room, trigger="webhook", name=f"hook {number}")
+        for number in range(4)
+    ]
+    answers = [start(one) for _ in range(starting.MAX_WAITING_OF_ONE) for one in hooks]
+    taken = [one.status_code for one in answers].count(202)
+    assert taken == starting.MAX_WAITING_OF_ALL
+    last = problem(answers[-1], 409, "automation_refused")
+    assert last["rule"] == "seat_has_room"
+    assert "10 starts of automations wait" in last["detail"]
+    said = mara.post(f"/api/v1/rooms/{room.pk}/messages", {"text": f"@{agent.slug} and me?"})
+    assert said.status_code == 202
 
 
 def test_starts_are_counted(hook: Granted, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from apps.accounts.models import User
 from apps.boundary import external
 from apps.boundary.api.plain import MAX_PLAIN_BYTES, PATH, read_plainly
 from apps.boundary.external import Opened, open_external_run
+from apps.core import afterwards
 from apps.rooms import relay
 from apps.rooms.models import Room
 from apps.runs.models import Call
@@ -202,8 +203,8 @@ def test_a_fault_after_the_answer_is_said_and_costs_the_answer_nothing(
     def broken(room_id: str, message: dict[str, Any]) -> None:
         raise LookupError("The bell is broken.")
 
-    monkeypatch.setattr(door.log, "error", error)
+    monkeypatch.setattr(afterwards.log, "error", error)
     monkeypatch.setattr(relay, "_publish", broken)
     assert send(opened, PLAIN).json()["outcome"] == "ok"
     assert heard.wait(10)
-    assert said == ["proposal_thread_broke"]
+    assert said == ["afterwards_broke"]

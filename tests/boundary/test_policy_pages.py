@@ -16,12 +16,14 @@ from django.urls import reverse
 from apps.accounts.models import User
 from apps.agents.models import Agent
 from apps.audit.models import AuditRow
+from apps.automations.services import revoke_automation
 from apps.domain.policy import ROOT, NodeState
 from apps.grants.models import PinnedArguments, PolicyNode, PolicyState, ToolGrant
 from apps.grants.services import change_policy
 from apps.packages.models import Package, PackageTool, PackageVersion
 from apps.rooms.models import Room
 from apps.runs.models import Run
+from tests.factories.automations import make_automation
 
 TREE = "/admin/grants/policynode/"
 PINS = "/admin/grants/pinnedarguments/"
@@ -376,7 +378,26 @@ def test_a_call_is_explained_for_anybody(
     assert "Is the room open?" in said
     for wrong in ({"room": "no-id"}, {"agent": "nobody"}, {"member": "nobody"}):
         answer = admin.get(f"{TREE}explain/", {**asked, **wrong})
-        assert "There is no such room, agent or member" in text(answer)
+        assert "There is no such room, agent, member or automation" in text(answer)
+
+
+def test_a_call_is_explained_for_an_automation(
+    admin: Client, room: Room, agent: Agent, member: User
+) -> None:
+    automation = make_automation(member, agent, room).automation
+    asked = {"automation": str(automation.pk), "tool": "create_artifact"}
+    said = text(admin.get(f"{TREE}explain/", asked))
+    assert "Allowed" in said
+    assert f"in {room.name}, started by {automation.name}." in said
+    revoke_automation(automation_id=automation.pk, actor=member)
+    said = text(admin.get(f"{TREE}explain/", asked))
+    assert "Not allowed" in said
+    assert "The automation behind this run was revoked." in said
+    for wrong in ({"automation": "no-id"}, {"automation": str(room.pk)}):
+        answer = text(admin.get(f"{TREE}explain/", {**asked, **wrong}))
+        assert "There is no such room, agent, member or automation" in answer
+    both = text(admin.get(f"{TREE}explain/", {**asked, "agent": agent.slug}))
+    assert "An automation has its own agent, room and member" in both
 
 
 # --- pinning

@@ -82,3 +82,28 @@ async def test_places_are_bounded_and_given_back(monkeypatch: pytest.MonkeyPatch
     waiting.cancel()
     await asyncio.wait([waiting])
     assert not here.full
+
+
+async def test_one_member_takes_only_some_of_the_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiters, "MAX_OF_ONE_MEMBER", 2)
+    here = Waiters()
+
+    def waits(member: int) -> asyncio.Task[None]:
+        return asyncio.create_task(
+            here.wait(room_id=str(uuid.uuid4()), call_id=uuid.uuid4(), seconds=60, member_id=member)
+        )
+
+    greedy = [waits(1) for _ in range(5)]
+    other = waits(2)
+    # Whoever has no place is answered at once, and takes nobody else's.
+    done, waiting = await asyncio.wait([*greedy, other], timeout=0.5)
+    assert (len(done), len(waiting)) == (3, 3)
+    assert other in waiting
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+    again = waits(1)
+    await asyncio.sleep(0)
+    assert not again.done()
+    again.cancel()
+    await asyncio.wait([again])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from structlog.testing import capture_logs
 
-from apps.core.afterwards import afterwards, held
+from apps.core.afterwards import afterwards, held, work_off
 
 
 def test_where_no_answer_is_due_it_is_done_at_once() -> None:
@@ -32,3 +33,20 @@ def test_what_fails_keeps_nothing_back_for_others() -> None:
         raise ValueError("broken")
     afterwards(lambda: done.append("bell"))
     assert done == ["bell"]
+
+
+def test_every_piece_is_done_whatever_became_of_the_others_and_each_failure_is_logged() -> None:
+    done: list[str] = []
+
+    def breaks() -> None:
+        raise ConnectionError("no broker")
+
+    with held() as kept:
+        afterwards(breaks)
+        afterwards(lambda: done.append("second"))
+        afterwards(breaks)
+        afterwards(lambda: done.append("last"))
+    with capture_logs() as said:
+        work_off(kept)
+    assert done == ["second", "last"]
+    assert [one["event"] for one in said] == ["afterwards_broke", "afterwards_broke"]

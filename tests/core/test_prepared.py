@@ -9,14 +9,14 @@ from typing import Any
 import psycopg
 import pytest
 from django.db import IntegrityError, connection, models
-from django.db.models import CharField
+from django.db.models import CharField, F, UUIDField
 from django.db.models.signals import post_init
 from django.db.transaction import TransactionManagementError
 
 from apps.accounts.models import User
 from apps.agents.models import Agent
 from apps.audit.models import AuditRow
-from apps.core.prepared import Given, Prepared, insert
+from apps.core.prepared import Change, Given, NotOnDisk, Prepared, given_fields, insert
 from apps.domain.tooling import CallState, Outcome
 from apps.runs.models import Call, Run
 from kaizen.liveness import PooledConnection
@@ -173,3 +173,72 @@ def test_an_account_is_read_whole_although_it_is_djangos_own_kind(run: Run) -> N
     )
     assert found is not None
     assert found.check_password("a long enough secret")
+
+
+SETTLE = Change(
+    lambda: (
+        Call.objects.order_by()
+        .filter(pk=Given("call", UUIDField()))
+        .exclude(state=CallState.SETTLED.value)
+    ),
+    {
+        "step": F("step") + 1,
+        **given_fields(Call, "state", "outcome", "projection", "images", "settled_at"),
+    },
+    returning=["tool", "step"],
+)
+
+
+@pytest.mark.parametrize("projection", [None, {"a": [1, None, "é"]}])
+def test_a_change_writes_what_an_update_would_and_says_of_which_rows(
+    run: Run, projection: dict[str, Any] | None
+) -> None:
+    quick, usual, other = (
+        Call.objects.create(run=run, step=n, place=0, proposal_id=str(n), tool="t")
+        for n in (1, 11, 21)
+    )
+    written = {
+        "state": CallState.SETTLED.value,
+        "outcome": Outcome.OK.value,
+        "projection": projection,
+        "images": [{"digest": "d"}],
+        "settled_at": datetime(2030, 1, 2, 3, 4, 5, 6, tzinfo=UTC),
+    }
+    assert SETTLE.run(call=quick.pk, **written) == [("t", 2)]
+    Call.objects.filter(pk=usual.pk).update(step=F("step") + 1, **written)
+    differ = {"id", "step", "proposal_id", "created_at", "updated_at"}
+    read = [fields(Call.objects.get(pk=row.pk)) for row in (quick, usual)]
+    assert {k: v for k, v in read[0].items() if k not in differ} == {
+        k: v for k, v in read[1].items() if k not in differ
+    }
+    # Nothing is NULL, which a JSON value's null is not.
+    assert Call.objects.filter(pk=quick.pk, projection__isnull=projection is None).exists()
+    assert fields(Call.objects.get(pk=other.pk)) == fields(other)
+
+
+def test_a_change_leaves_what_its_condition_does_not_keep(run: Run) -> None:
+    call = Call.objects.create(run=run, step=1, place=0, proposal_id="1", tool="t")
+    written = {
+        "state": CallState.SETTLED.value,
+        "projection": None,
+        "images": [],
+        "settled_at": datetime(2030, 1, 2, 3, 4, 5, 6, tzinfo=UTC),
+    }
+    assert SETTLE.run(call=call.pk, outcome=Outcome.OK.value, **written) == [("t", 2)]
+    assert SETTLE.run(call=call.pk, outcome=Outcome.ERROR.value, **written) == []
+    assert SETTLE.run(call=uuid.uuid4(), outcome=Outcome.ERROR.value, **written) == []
+    assert Call.objects.get(pk=call.pk).outcome == Outcome.OK.value
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_that_need_not_be_on_disk_is_the_only_one_that_is_not_waited_for(run: Run) -> None:
+    rename = Change(
+        lambda: Agent.objects.order_by().filter(NotOnDisk(), slug=Given("slug", CharField())),
+        given_fields(Agent, "name"),
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("SET synchronous_commit TO on")
+        assert len(rename.run(slug="scribe", name="Writer")) == 1
+        cursor.execute("SHOW synchronous_commit")
+        assert cursor.fetchone() == ("on",)
+    assert Agent.objects.get(slug="scribe").name == "Writer"

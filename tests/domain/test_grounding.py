@@ -36,6 +36,7 @@ READ = attempt("read_artifact", "Read an artifact", Outcome.ERROR, effect="read"
 
 CLAIMS = [
     "I created the report.",
+    "> You wanted a report.\n\nI created the report.",
     "I've created the report for you.",
     "I have successfully created the report.",
     "I’ve just saved it.",

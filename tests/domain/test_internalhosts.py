@@ -53,6 +53,47 @@ def test_a_name_of_ours_is_hidden_and_others_stay(text: str, shown: str) -> None
     assert HOSTS.hide(text) == shown
 
 
+ALONE = InternalHosts(["2001:db8::7", "fe80::1", "10.0.0.5", "::ffff:192.0.2.9", "fd00::a00:7"])
+
+
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        "2001:db8::7",
+        "2001:DB8::7",
+        "2001:0db8::7",
+        "2001:db8:0:0:0:0:0:7",
+        "2001:0db8:0000:0000:0000:0000:0000:0007",
+        "2001:DB8:0::0:7",
+        "2001:db8::0.0.0.7",
+        "2001%3Adb8%3a%3A7",
+        "fe80::1%eth0",
+        "FE80::0001%25wlan0",
+        "10.0.0.5",
+        "::FFFF:a00:5",
+        "0:0:0:0:0:ffff:0a00:0005",
+        "192.0.2.9",
+        "::ffff:c000:209",
+        "fd00::10.0.0.7",
+    ],
+)
+def test_an_address_is_hidden_however_it_is_spelt(spelt: str) -> None:
+    for text in ("{}", "no route to {}.", "[{}]:5432", "http://[{}]/x", '{{"at": "{}"}}', "a {},"):
+        assert ALONE.hide(text.format(spelt)) == text.format(HIDDEN)
+    assert ALONE.hidden({spelt: [spelt]}) == {HIDDEN: [HIDDEN]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2001:db8::70", "2001:db8::7:1", "12001:db8::7", "fe80::12%eth0", "10.0.0.50", "::7"),
+        *("12:30:45", "::ffff:a00:6", "std::7", "a::b::c", "1:2:3:4:5:6:7:8:9", "fd00::10.0.0.8"),
+    ],
+)
+def test_an_address_of_others_stays(text: str) -> None:
+    assert ALONE.hide(f"{text} and [{text}]") == f"{text} and [{text}]"
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -13,7 +13,7 @@ import redis
 
 from apps.accounts.models import User
 from apps.core.errors import NotFound, Unavailable
-from apps.rooms import presence, relay
+from apps.rooms import presence, relay, streams
 from apps.rooms.models import Room
 from apps.rooms.previews import open_previews, text_key
 from apps.rooms.streams import StreamWriter
@@ -78,6 +78,20 @@ def test_a_stream_is_opened_before_it_is_fed(room_id: str) -> None:
     stream.close("dropped")
 
 
+def test_the_distance_between_frames_keeps_no_end_waiting(
+    room_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "INTERVAL", 3600.0)
+    with writer(room_id) as stream:
+        stream.open()
+        stream.feed("shown")
+        soon(lambda: shown(room_id) == ["shown"])
+        stream.feed(" and kept back")
+        stream.close("said")
+        # Closing waits a second at most, so only what ended at once has shown and removed all.
+        assert shown(room_id) == []
+
+
 def test_half_a_character_is_replaced(room_id: str) -> None:
     with writer(room_id) as stream:
         stream.open()
@@ -138,7 +152,8 @@ def test_frames_are_apart_and_add_up(room_id: str) -> None:
     assert kinds[0] in ("stream.open", "stream.text")
     assert kinds[-1] == "stream.close"
     spent = heard[-1][0] - heard[0][0]
-    assert len(heard) <= spent / 0.03 + 3
+    # The last piece and the end keep no distance.
+    assert len(heard) <= spent / 0.03 + 4
     assert all(frame["revision"] == 1 for _, frame in heard)
     text = ""
     for _, frame in heard[:-1]:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from django.db import DatabaseError
+from django.test import Client
 
 from apps.accounts.models import User
 from apps.agents.models import Agent
@@ -22,7 +24,7 @@ from apps.rooms.models import Room
 from apps.runs.models import Run
 from apps.sandbox.client import ProbeReport
 from apps.sandboxd.probe import ProbeStatus
-from apps.tools import features
+from apps.tools import features, health
 from apps.tools.catalog import offered_tools
 from apps.tools.packaged import as_tool
 from tests.factories import packages as made
@@ -113,6 +115,52 @@ def test_a_version_is_looked_at_once(
         assert as_tool(row)
     with django_assert_num_queries(0):
         assert as_tool(row)
+
+
+@pytest.mark.parametrize(
+    ("runtimes", "word", "said"),
+    [
+        (("node", "office", "pi"), "ok", "Every runtime that a tool can ask for is prepared."),
+        (("node", "office"), "ok", "No tool needs what is not prepared: pi."),
+        (("node", "pi"), "off", f"Not prepared: office. Off therefore: {TOOL}."),
+        (("office",), "off", "Off therefore: run_code for Node programs."),
+    ],
+)
+def test_readiness_names_the_tools_whose_runtime_is_not_prepared(
+    member: User,
+    monkeypatch: pytest.MonkeyPatch,
+    runtimes: tuple[str, ...],
+    word: str,
+    said: str,
+) -> None:
+    published(member, declared(runtime="office"))
+    report = ProbeReport(ProbeStatus.READY, "", runtimes=tuple((one, "1") for one in runtimes))
+    monkeypatch.setattr(health, "available", lambda **_: report)
+    client = Client()
+    member.is_staff = True
+    member.save()
+    client.force_login(member)
+    answer = client.get("/readyz")
+    # Requests are served all the same.
+    assert answer.status_code == 200
+    assert answer.json()["parts"]["tools"] == word
+    assert said in answer.json()["details"]["tools"]
+
+
+def test_readiness_tells_of_no_tool_while_there_is_no_sandbox_or_no_store(
+    member: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone() -> None:
+        raise DatabaseError("secret")
+
+    report = ProbeReport(ProbeStatus.READY, "", runtimes=(("node", "1"),))
+    monkeypatch.setattr(health, "available", lambda **_: report)
+    monkeypatch.setattr(health, "active_package_tools", gone)
+    part = health.tools_part()
+    assert part.sentence.startswith("Not prepared: office, pi. Off therefore: whichever")
+    off = ProbeReport(ProbeStatus.NOT_RUNNING, "Nobody listens.")
+    monkeypatch.setattr(health, "available", lambda **_: off)
+    assert (health.tools_part().word, health.tools_part().holds) == ("off", True)
 
 
 def test_a_runtime_that_the_sandbox_lacks_keeps_the_tool_away(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from apps.accounts.api.serializers import PersonSerializer
+from apps.accounts.models import User
 from apps.agents.services import Role
 from apps.core.api.serializers import (
     FlagField,
@@ -61,6 +63,18 @@ class ShareSerializer(StrictSerializer):
     role = serializers.ChoiceField(
         choices=[role.value for role in Role], required=False, default=Role.GUEST.value
     )
+
+
+class AgentSharedWithSerializer(PersonSerializer):
+    """Somebody with whom an agent is shared."""
+
+    role = serializers.SerializerMethodField()
+
+    @extend_schema_field(serializers.ChoiceField(choices=[role.value for role in Role]))
+    def get_role(self, person: User) -> str:
+        """Say as what."""
+        manages = getattr(person, "more", False)
+        return Role.COLLABORATOR.value if manages else Role.GUEST.value
 
 
 class AgentSerializer(serializers.Serializer):

@@ -14,12 +14,13 @@ from apps.accounts.api.views import MemberView
 from apps.agents.api.serializers import (
     AgentDetailSerializer,
     AgentSerializer,
+    AgentSharedWithSerializer,
     ChangedAgentSerializer,
     NewAgentSerializer,
     ShareSerializer,
 )
 from apps.agents.models import Agent
-from apps.agents.selectors import agents_for, may_manage, visible_agent
+from apps.agents.selectors import agents_for, may_manage, shares_of, visible_agent
 from apps.agents.services import (
     change_agent,
     create_agent,
@@ -92,6 +93,13 @@ class AgentView(MemberView):
 
 class AgentSharesView(MemberView):
     """Who else may use an agent."""
+
+    @extend_schema(operation_id="agents_shares", responses=AgentSharedWithSerializer(many=True))
+    def get(self, request: Request, slug: str) -> Response:
+        """List the guests and collaborators."""
+        self.query()
+        rows = shares_of(slug=slug, member=self.member)
+        return self.page(rows, AgentSharedWithSerializer, order="username")
 
     @extend_schema(
         operation_id="agents_share",

@@ -35,6 +35,7 @@ from apps.core.errors import NotFound
 from apps.domain.tooling import CallState
 from apps.runs.bodies import projection_of
 from apps.runs.models import Call, Run
+from apps.runs.selectors import call_of_run
 
 LONGEST_WAIT = 25.0
 
@@ -173,7 +174,7 @@ class CallView(RunView):
     def get(self, request: Request, call_id: uuid.UUID) -> Response:
         """Return a call, after at most `wait` seconds if it has not settled: 200, else 202."""
         self.query(WaitShape)
-        call = Call.objects.filter(pk=call_id, run=self.run).first()
+        call = call_of_run(run_id=self.run.pk, call_id=call_id)
         if call is None:
             raise NotFound("This run has no such call.")
         done = call.state == CallState.SETTLED.value

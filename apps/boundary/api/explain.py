@@ -17,14 +17,18 @@ from apps.domain.policy import Fate, Finding
 class ExplainQuerySerializer(StrictSerializer):
     """Which call."""
 
-    agent = TextField(max_length=40)
-    room = serializers.UUIDField()
     tool = TextField(max_length=64)
+    agent = TextField(max_length=40, required=False, default="")
+    room = serializers.UUIDField(required=False)
     member = TextField(
         max_length=150,
         required=False,
         default="",
         help_text="Whose run it would be; only administrators name somebody else.",
+    )
+    automation = serializers.UUIDField(
+        required=False,
+        help_text="What would start the run, in place of agent, room and member.",
     )
 
 
@@ -45,6 +49,7 @@ class ExplainedSerializer(serializers.Serializer):
     room = serializers.UUIDField(source="room.pk")
     tool = serializers.CharField(source="name")
     member = PersonSerializer()
+    automation = serializers.UUIDField(source="automation.pk", allow_null=True, default=None)
     verdict = serializers.ChoiceField(
         choices=[fate.value for fate in Fate], source="explanation.comes_to"
     )
@@ -63,14 +68,16 @@ class ExplainView(MemberView):
     def get(self, request: Request) -> Response:
         """Say what would become of a call as things stand, and which rule decides; change nothing.
 
-        Members ask about themselves, in rooms that they take part in; administrators about anybody.
+        Members ask about themselves, in rooms that they take part in, and about their automations;
+        administrators about anybody's.
         """
         asked = self.query(ExplainQuerySerializer)
         explained = explain_call(
             asker=self.member,
-            agent_slug=asked["agent"],
-            room_id=asked["room"],
             tool_name=asked["tool"],
+            agent_slug=asked["agent"],
+            room_id=asked.get("room"),
             username=asked["member"],
+            automation_id=asked.get("automation"),
         )
         return Response(ExplainedSerializer(explained).data)

@@ -18,7 +18,8 @@ from apps.boundary.waiters import the_waiters
 from apps.core.errors import Refusal
 from apps.domain.tooling import CallState
 from apps.rooms.reads import read
-from apps.runs.models import Call
+from apps.runs.models import Run
+from apps.runs.selectors import call_of_run
 
 _answer = CallView.as_view()
 
@@ -28,9 +29,14 @@ async def call_state(request: HttpRequest, call_id: uuid.UUID) -> HttpResponseBa
     seconds = _seconds(request)
     # Nobody is turned away: without a place to wait, the answer is simply the present state.
     if seconds and not the_waiters().full:
-        room_id = await read(_open_in, request, call_id)
-        if room_id is not None:
-            await the_waiters().wait(room_id=room_id, call_id=call_id, seconds=seconds)
+        run = await read(_open_for, request, call_id)
+        if run is not None:
+            await the_waiters().wait(
+                room_id=str(run.room_id),
+                call_id=call_id,
+                seconds=seconds,
+                member_id=run.member_id,
+            )
     response: HttpResponseBase = await sync_to_async(_answer)(request, call_id=call_id)
     return response
 
@@ -41,15 +47,16 @@ call_state.cls = CallView  # type: ignore[attr-defined]
 call_state.initkwargs = {}  # type: ignore[attr-defined]
 
 
-def _open_in(request: HttpRequest, call_id: uuid.UUID) -> str | None:
-    """Return the room in which the token's call is still open; None where nothing is to await."""
+def _open_for(request: HttpRequest, call_id: uuid.UUID) -> Run | None:
+    """Return the token's run while its call is still open; None where nothing is to await."""
     try:
         run = run_speaking(request)
     except Refusal:
         # The view says so.
         return None
-    call = Call.objects.filter(pk=call_id, run=run).exclude(state=CallState.SETTLED.value)
-    return str(run.room_id) if call.exists() else None
+    call = call_of_run(run_id=run.pk, call_id=call_id)
+    waits = call is not None and call.state != CallState.SETTLED.value
+    return run if waits else None
 
 
 def _seconds(request: HttpRequest) -> float:

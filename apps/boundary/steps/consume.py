@@ -13,11 +13,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from django.db.models import UUIDField
 from django.db.models.functions import Now
 from django.utils import timezone
 
 from apps.approvals import services as ledger
 from apps.boundary.crossing import Crossing, Waiting
+from apps.core.prepared import Change, Given, given_fields
 from apps.domain.policy import Waived
 from apps.domain.tooling import CallState, Effect, EffectKind
 from apps.quotas import services as quotas
@@ -53,16 +55,8 @@ def consume(crossing: Crossing, *, executor: str, waived: Waived = Waived.NOT) -
         "binding": binding,
         "updated_at": now,
     }
-    if not call._state.adding:
-        dispatched = Call.objects.filter(
-            pk=call.pk, state__in=(CallState.PROPOSED.value, CallState.WAITING.value)
-        ).update(
-            # The database's clock decides when an executor counts as silent.
-            executor_expires_at=Now() + timedelta(seconds=EXECUTOR_SECONDS),
-            **changes,
-        )
-        if dispatched != 1:
-            raise AlreadySettled("This call was already dispatched.")
+    if not call._state.adding and not _DISPATCH.run(call=call.pk, **changes):
+        raise AlreadySettled("This call was already dispatched.")
     for field, value in changes.items():
         setattr(call, field, value)
     if call.effect != Effect.READ.value or _spawns_a_run(crossing):
@@ -70,6 +64,20 @@ def consume(crossing: Crossing, *, executor: str, waived: Waived = Waived.NOT) -
         # transaction, and nothing that it does can point at its row.
         keep_call(call)
     return call
+
+
+_CHANGED = ("state", "dispatched_at", "executor", "binding", "updated_at")
+_DISPATCH = Change(
+    lambda: Call.objects.order_by().filter(
+        pk=Given("call", UUIDField()),
+        state__in=(CallState.PROPOSED.value, CallState.WAITING.value),
+    ),
+    {
+        # The database's clock decides when an executor counts as silent.
+        "executor_expires_at": Now() + timedelta(seconds=EXECUTOR_SECONDS),
+        **given_fields(Call, *_CHANGED),
+    },
+)
 
 
 def _spawns_a_run(crossing: Crossing) -> bool:

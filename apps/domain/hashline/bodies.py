@@ -12,7 +12,7 @@ from apps.domain.hashline.text import is_blank
 _BULLET = re.compile(r"[ \t]*- (?! )")
 _PREFIX = re.compile(r"[ \t]*(?:>>|[-+*])?[ \t]*[1-9][0-9]{0,15}[:|]")
 # A pasted mapping such as `1: "one",` looks like a pasted read, and must stay as it is.
-_VALUE = re.compile(r"""[ \t]*(?:"[^"]*"|'[^']*'|-?[0-9]+(?:\.[0-9]+)?)[ \t]*,?[ \t]*""")
+_VALUE = re.compile(r"""[ \t]*(?:"[^"]*"|'[^']*'|-?[0-9]+(?:\.[0-9]+)?)[ \t]*(?:,[ \t]*)?""")
 
 
 def settle_body(
