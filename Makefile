@@ -7,14 +7,14 @@ python := .venv/bin/python
 spread := -n 2 --dist loadfile --no-loadscope-reorder
 beside := $(python) -m kaizen.supervisor.throwaway
 
-.PHONY: help up down demo check test lint format inventory lock venv
+.PHONY: help up down demo check test tests lint format inventory lock venv
 
 help:
 	@echo "make up      start Kaizen here and stay with it; Ctrl-C stops everything"
 	@echo "make down    stop a Kaizen that was started elsewhere"
 	@echo "make demo    walk through the whole story against the running Kaizen"
 	@echo "make check   the fast half of the tests: style, types, contracts, migrations, quick tests"
-	@echo "make test    everything"
+	@echo "make test    everything; its two halves are make lint and make tests"
 	@echo "make inventory  write the page of our own tools anew"
 	@echo "make format  put the code into its usual form"
 
@@ -50,7 +50,9 @@ lint: venv
 check: lint
 	$(python) -m pytest -q $(spread) -m "not workers and not browser and not sandbox"
 
-test: lint
+test: lint tests
+
+tests: venv
 	$(python) -m pytest $(spread)
 
 # The locks of what sandboxes run lie beside their code. Npm is the pinned one; no address is kept.

@@ -1,15 +1,18 @@
 """What do all tests share? The environment of the settings, and services on first need."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import django
 import pytest
 import redis
 from django.conf import settings
 from django.test import TransactionTestCase, override_settings
+from servestatic.middleware import ServeStaticMiddleware
 
 from tests import services
 from tests.emptying import empty_database
+from tests.spread import Together, demand_shared
 from tests.stack import RunningStack
 
 services.begin()
@@ -27,6 +30,12 @@ def pytest_xdist_setupnodes() -> None:
     services.leave_to_workers()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together | None:
+    """Give files that share whole stacks to one process, so that no stack starts twice."""
+    return Together(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Name no case by bytes that are not text: packed ones differ from second to second."""
     return argname if isinstance(val, bytes) and not val.decode("latin-1").isprintable() else None
@@ -34,6 +43,7 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, so that no process is left alone with it at the end."""
+    demand_shared(items)
     items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in SLOWEST))
 
 
@@ -70,6 +80,25 @@ def quick_passwords() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def static_files_found_once() -> Iterator[None]:
+    """Look for the static files once: each test client would open every one of them again."""
+    look = ServeStaticMiddleware.add_files_from_finders
+    found: dict[Any, ServeStaticMiddleware] = {}
+
+    def recall(middleware: ServeStaticMiddleware) -> None:
+        first = found.setdefault((middleware.static_prefix, middleware.max_age), middleware)
+        if first is middleware:
+            look(middleware)
+        else:
+            middleware.files = dict(first.files)
+            middleware.directories = list(first.directories)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ServeStaticMiddleware, "add_files_from_finders", recall)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def nobody_was_counted(request: pytest.FixtureRequest) -> None:
     """Begin each test that reaches the stores with no use counted, whatever ran before it."""
@@ -86,6 +115,17 @@ def nobody_was_counted(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="session")
 def running_stack() -> Iterator[RunningStack]:
     """Run every process of Kaizen for the session, apart from the tests' own database."""
+    stack = RunningStack()
+    try:
+        stack.start()
+        yield stack
+    finally:
+        stack.remove()
+
+
+@pytest.fixture(scope="session")
+def mortal_stack() -> Iterator[RunningStack]:
+    """Run another one, whose processes die: that must not disturb what else is tested."""
     stack = RunningStack()
     try:
         stack.start()

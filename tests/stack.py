@@ -76,11 +76,16 @@ class RunningStack:
 
     def remove(self) -> None:
         """Stop whatever runs and remove every file."""
-        if self._process is not None and self._process.poll() is None:
+        if self.runs:
             self.stop()
         shutil.rmtree(self.var)
 
     # --- what it says about itself
+
+    @property
+    def runs(self) -> bool:
+        """Return whether its supervisor runs."""
+        return self._process is not None and self._process.poll() is None
 
     @property
     def running(self) -> dict[str, Any]:

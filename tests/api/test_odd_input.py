@@ -157,11 +157,12 @@ def test_odd_queries_are_answered_with_a_problem(
     for path, method, operation in operations:
         if method != "get":
             continue
-        named = [p["name"] for p in operation.get("parameters", []) if p["in"] == "query"]
-        for name in {*named, "cursor", "page_size", "wait", "odd"}:
-            for odd in ODD_QUERY:
-                url = address(path, ids)
-                response = clients["/callback/" in path].get(url, {name: odd})
-                if not is_answered(response):
-                    unanswered.append((path, name, odd, response.status_code))
+        named = {p["name"] for p in operation.get("parameters", []) if p["in"] == "query"}
+        # Nobody reads what is not described, so all of that may stand in one address.
+        undescribed = {"cursor", "page_size", "wait", "odd"} - named
+        for names, odd in itertools.product([*({name} for name in named), undescribed], ODD_QUERY):
+            url = address(path, ids)
+            response = clients["/callback/" in path].get(url, dict.fromkeys(names, odd))
+            if not is_answered(response):
+                unanswered.append((path, names, odd, response.status_code))
     assert unanswered == []

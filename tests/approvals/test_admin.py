@@ -22,7 +22,8 @@ from tests.factories.rooms import make_agent, make_member, make_room, make_run
 pytestmark = pytest.mark.django_db
 
 LIST = reverse("admin:approvals_approvalrequest_changelist")
-MANY = 10_000
+# More than three pages of them; ten thousand are asked for where everything is counted.
+MANY = 400
 SECRET = "the secret addressee"
 
 
@@ -80,7 +81,7 @@ def statements(client: Client, query: str = "") -> int:
     return len(seen)
 
 
-def test_the_list_costs_the_same_for_ten_thousand_as_for_one(
+def test_the_list_costs_the_same_for_hundreds_as_for_one(
     client: Client, keeper: User, asked_run: Run
 ) -> None:
     make_requests(asked_run, 1)

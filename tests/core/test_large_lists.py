@@ -78,6 +78,12 @@ def test_later_pages_cost_the_same(ines: Client, name: str, filters: str) -> Non
     assert len(asked(ines, reverse(name) + filters)) == len(asked(ines, reverse(name)))
 
 
+def test_questions_are_picked_by_their_state_at_the_price_of_one_more(ines: Client) -> None:
+    address = reverse("admin:approvals_approvalrequest_changelist")
+    all_of_them = len(asked(ines, address))
+    assert len(asked(ines, f"{address}?state__exact=approved")) <= all_of_them + 1
+
+
 @pytest.mark.parametrize(
     "filters",
     ["?actor=member-many", "?action=call.settled", "?action=call.*", "?correlation_id=many-77"],

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -42,15 +41,11 @@ UNFINISHED = """
 """
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[RunningStack]:
-    """A stack of its own: what dies here must not disturb other tests."""
-    stack = RunningStack()
-    try:
-        stack.start()
-        yield stack
-    finally:
-        stack.remove()
+@pytest.fixture
+def stack(mortal_stack: RunningStack) -> RunningStack:
+    if not mortal_stack.runs:
+        mortal_stack.start()
+    return mortal_stack
 
 
 class Demo:
