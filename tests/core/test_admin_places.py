@@ -64,6 +64,13 @@ def test_every_end_of_a_call_has_words_of_its_own() -> None:
         assert stands(Call(state=state.value)) not in ends
 
 
+def test_who_loses_the_way_in_the_administration_is_led_back_to_it(client: Client) -> None:
+    nowhere = reverse("admin:runs_run_change", args=["00000000-0000-0000-0000-000000000000"])
+    assert 'href="/admin/">Go to the administration' in client.get(nowhere).content.decode()
+    lost = client.get("/rooms/00000000-0000-0000-0000-000000000000/")
+    assert 'href="/rooms/">Go to your rooms' in lost.content.decode()
+
+
 def test_a_search_for_tools_that_finds_none_offers_nothing_to_save(client: Client) -> None:
     tree = reverse("admin:grants_policynode_changelist")
     assert "Look over and save" in client.get(tree).content.decode()

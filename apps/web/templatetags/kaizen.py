@@ -167,6 +167,7 @@ def correlation_id() -> str:
 @register.simple_tag(takes_context=True)
 def list_name(context: template.Context, link: str, otherwise: str) -> str:
     """Call a list of the administration as the sidebar does."""
-    items = (item for group in context.get("sidebar_navigation", ()) for item in group["items"])
+    groups: Any = context.get("sidebar_navigation") or ()
+    items = (item for group in groups for item in group["items"])
     named = next((item["title"] for item in items if item["link"] == link), otherwise)
     return str(named)
