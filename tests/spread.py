@@ -9,6 +9,7 @@ from xdist.scheduler import LoadFileScheduling
 
 SHARED = {
     "tests/examples/test_examples.py": "running_stack",
+    "tests/journeys/test_automations.py": "running_stack",
     "tests/journeys/test_changes.py": "running_stack",
     "tests/journeys/test_first_light.py": "running_stack",
     "tests/journeys/test_metrics.py": "running_stack",
