@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +224,26 @@ def test_what_the_registry_does_not_have_is_named(
 ) -> None:
     with pytest.raises(DependenciesMissing, match=r"lost@1\.0\.0 could not be fetched.*404"):
         put(unique("lost"), machine, store)
+
+
+def test_a_registry_leads_nobody_elsewhere(
+    machine: tuple[NamedDaemon, Path], registry: Registry, store: Store
+) -> None:
+    needs = unique("moved")
+    there = Registry()
+    there.publish(*needs.values())
+
+    def leads_away(asked: BaseHTTPRequestHandler) -> None:
+        asked.send_response(302)
+        asked.send_header("Location", f"http://{HOST}:{there.port}{asked.path}")
+        asked.send_header("Content-Length", "0")
+        asked.end_headers()
+
+    registry.instead[needs["moved"].path] = leads_away
+    with pytest.raises(DependenciesMissing, match="answered 302"):
+        put(needs, machine, store)
+    assert there.asked == []
+    there.close()
 
 
 def test_only_what_fits_this_machine_is_fetched(

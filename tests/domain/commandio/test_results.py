@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apps.domain.commandio.images import MAX_IMAGE_BYTES, BadImage, image_type
+from apps.domain.commandio.images import MAX_IMAGE_BYTES, MAX_SIDE, BadImage, image_type
 from apps.domain.commandio.results import (
     MAX_BLOCKS,
     MAX_JSON_BYTES,
@@ -35,6 +35,11 @@ from tests.domain.commandio.images import (
     SIGNATURE,
     WEBP,
     chunk,
+    jpeg,
+    png,
+    webp_extended,
+    webp_lossless,
+    webp_lossy,
 )
 
 FILES = {"shots/a.png": PNG, "b.jpg": JPEG}
@@ -234,7 +239,13 @@ def test_an_image_is_told_by_its_own_bytes(raw: bytes, found: str) -> None:
         b"\xff\xd8\xff",
         WEBP[:-1],
         WEBP + b"x",
-        WEBP.replace(b"VP8 ", b"ALPH"),
+        WEBP.replace(b"VP8L", b"ALPH"),
+        WEBP.replace(b"VP8L\x05", b"VP8X\x05"),
+        webp_extended(1, 1, flags=0x02),
+        b"\xff\xd8\xff\xda" + JPEG[2:],
+        b"\xff\xd8\xff\xe0\xff\xff" + b"\x00" * 20 + b"\xff\xd9",
+        b"\xff\xd8" + b"\xff" * 65_536 + b"\xff\xd9",
+        b"\xff\xd8\xff<script>alert(1)</script>\xff\xd9",
         b"RIFF\x04\x00\x00\x00WEBP",
         b"\x00" * (MAX_IMAGE_BYTES + 1),
     ],
@@ -243,6 +254,19 @@ def test_an_image_is_told_by_its_own_bytes(raw: bytes, found: str) -> None:
 def test_everything_else_is_no_image(raw: bytes) -> None:
     with pytest.raises(BadImage):
         image_type(raw)
+
+
+@pytest.mark.parametrize("made", [png, jpeg, webp_lossless, webp_lossy, webp_extended])
+def test_few_bytes_that_stand_for_many_pixels_are_no_image(made: Any) -> None:
+    for sides in ((1, 1), (MAX_SIDE - 1, 3_000), (7_000, 7_000)):
+        assert image_type(made(*sides)) in ("image/png", "image/jpeg", "image/webp")
+    sides_of = {jpeg: (0xFFFF, 1), webp_lossless: (9_000, 9_000), webp_lossy: (9_000, 9_000)}
+    for sides in ((9_000, 9_000), sides_of.get(made, (MAX_SIDE + 1, 1))):
+        with pytest.raises(BadImage, match=f"{sides[0]:,} by {sides[1]:,}"):
+            image_type(made(*sides))
+    if made in (png, jpeg, webp_lossy):
+        with pytest.raises(BadImage, match="0 by 5"):
+            image_type(made(0, 5))
 
 
 def test_what_a_model_reads_of_an_image_is_its_digest_and_its_size() -> None:
