@@ -1,6 +1,5 @@
 """What does the web server call for each request and each socket?"""
 
-import gc
 import os
 
 from channels.auth import AuthMiddlewareStack
@@ -17,6 +16,7 @@ from apps.web.origins import OriginOrTicket  # noqa: E402
 from apps.web.routing import websocket_routes  # noqa: E402
 from kaizen.bodies import BodyLimit  # noqa: E402
 from kaizen.door import ProposalDoor  # noqa: E402
+from kaizen.garbage import look_seldom  # noqa: E402
 from kaizen.waitdoor import WaitDoor  # noqa: E402
 
 application = ProtocolTypeRouter(
@@ -28,8 +28,4 @@ application = ProtocolTypeRouter(
     }
 )
 
-# A request makes thousands of objects that are gone by its end. Looking for cycles among them every
-# few hundred finds none, and costs one request in twelve; what was loaded above stays for good.
-gc.collect()
-gc.freeze()
-gc.set_threshold(20_000, 10, 10)
+look_seldom()

@@ -8,6 +8,8 @@ from celery import Celery
 from celery.signals import beat_init, celeryd_after_setup, setup_logging, worker_ready
 from django_structlog.celery.steps import DjangoStructLogInitStep
 
+from kaizen.garbage import look_seldom
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "kaizen.settings")
 
 app = Celery("kaizen")
@@ -37,6 +39,7 @@ def listen_for_this_node(instance: Any, **_: object) -> None:
 @beat_init.connect
 def say_ready(**_: object) -> None:
     """Touch the file by which the supervisor knows that this program can work now."""
+    look_seldom()
     mark = os.environ.get("KAIZEN_READY_FILE")
     if mark:
         Path(mark).touch()

@@ -216,15 +216,15 @@ def _version_2(mounts: str, own: str, tag: str) -> GroupTree | None:
             leaf = here / f"{tag}-daemon"
             leaf.mkdir(exist_ok=True)
             (leaf / "cgroup.procs").write_text(str(os.getpid()))
-        own = here if is_root else leaf
+        ours = here if is_root else leaf
     else:
-        own, here = here, here.parent
+        ours, here = here, here.parent
     wanted = [c for c in ("memory", "pids", "cpu") if c in _controllers(here)]
     (here / "cgroup.subtree_control").write_text(" ".join(f"+{one}" for one in wanted))
     base = here / tag
     base.mkdir(exist_ok=True)
     (base / "cgroup.subtree_control").write_text(" ".join(f"+{one}" for one in wanted))
-    return GroupTree(2, dict.fromkeys(wanted, base), own)
+    return GroupTree(2, dict.fromkeys(wanted, base), own=ours)
 
 
 def _controllers(folder: Path) -> Sequence[str]:

@@ -1,5 +1,6 @@
 """The parts of the supervisor that need no sandbox to be proved."""
 
+import logging
 import os
 import struct
 import subprocess
@@ -219,7 +220,7 @@ def test_our_group_is_found_in_the_first_version(controller: str, expected: str 
 def test_a_second_version_tree_holds_the_limits(tmp_path: Path) -> None:
     base = tmp_path / "tree"
     base.mkdir()
-    tree = cgroups.GroupTree(2, dict.fromkeys(("cpu", "memory", "pids"), base))
+    tree = cgroups.GroupTree(2, dict.fromkeys(("cpu", "memory", "pids"), base), own=base)
     group = tree.make("call-1", Limits(memory_mb=64, processes=5))
     folder = base / "call-1"
     assert (folder / "memory.max").read_text() == str(64 * 1024 * 1024)
@@ -232,6 +233,20 @@ def test_a_second_version_tree_holds_the_limits(tmp_path: Path) -> None:
     assert group.cpu_ms() == 5
     group.attach(7)
     assert (folder / "cgroup.procs").read_text() == "7"
+
+
+def test_a_move_is_prepared_by_moving_the_supervisor_to_where_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (own := tmp_path / "own").mkdir()
+    cgroups.GroupTree(2, {"memory": tmp_path / "tree"}, own=own).hasten()
+    cgroups._aside.submit(bool).result(10)
+    assert (own / "cgroup.procs").read_text() == str(os.getpid())
+    # Where that fails, only time is lost.
+    with caplog.at_level(logging.INFO):
+        cgroups.GroupTree(2, {}, own=tmp_path / "gone").hasten()
+        cgroups._aside.submit(bool).result(10)
+    assert "No move was prepared" in caplog.text
 
 
 def test_nothing_of_the_frame_is_guessed() -> None:
