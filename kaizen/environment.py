@@ -147,9 +147,9 @@ def database(url: str, *, pool_size: int) -> dict[str, Any]:
         # answer each of its old connections with a failure.
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
-            # Only `apps.core.prepared` binds its values on the server; what it sends a few times
-            # is planned once for the connection.
-            "prepare_threshold": 3,
+            # What is sent often is prepared by `apps.core.wire`, under names that it remembers. A
+            # driver that prepared too would let go of all of them, these included, at a rollback.
+            "prepare_threshold": None,
             **dict(parse_qsl(parts.query)),
             "pool": {
                 "min_size": 1,

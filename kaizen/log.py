@@ -1,5 +1,6 @@
 """How is a log line made, and how does one correlation id reach every line of one story?"""
 
+import functools
 import logging
 import re
 from collections.abc import Mapping, MutableMapping
@@ -74,8 +75,13 @@ def mask_secrets(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMap
     return event
 
 
+@functools.lru_cache(maxsize=1024)
+def _is_secret(name: str) -> bool:
+    return _SECRET.search(name) is not None
+
+
 def _masked(name: str, value: Any) -> Any:
-    if _SECRET.search(name):
+    if _is_secret(name):
         return _MASK
     if isinstance(value, str) and "://" in value:
         return _URL_PASSWORD.sub(rf"\1{_MASK}@", value)

@@ -194,7 +194,7 @@ class ApprovalRuleAdmin(ModelAdmin):
     """What is asked at least, by family, surface or tool. Rules only ever tighten."""
 
     actions = None
-    list_display = ("__str__", "floor", "never_allowed", "second", "second_for", "note")
+    list_display = ("__str__", "floor", "may_choose", "second", "second_for", "note")
     list_filter = ("floor", "second")
     search_fields = ("family", "surface", "tool", "note")
     search_help_text = "Family, surface, tool or note"
@@ -206,6 +206,12 @@ class ApprovalRuleAdmin(ModelAdmin):
         "expires_after_s",
         "note",
     )
+
+    @display(description="Never to be asked")
+    def may_choose(self, row: ApprovalRule) -> str:
+        """Say whether members may choose never to be asked."""
+        words = {True: "may be chosen", False: "may not be chosen", None: "left to others"}
+        return words[row.never_allowed]
 
     def save_model(self, request: HttpRequest, obj: ApprovalRule, form: Any, change: bool) -> None:
         """Save by the verb that writes it down."""
@@ -228,6 +234,16 @@ class UnattendedAllowanceAdmin(ModelAdmin):
     search_help_text = "Tool, trigger or member"
     autocomplete_fields = ("automation",)
     fields = ("trigger", "automation", "name", "tool")
+
+    def get_form(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
+        """Say at each field which triggers need it, and what the tool is then free to do."""
+        helps = {
+            "automation": "For a schedule or a webhook: the member's automation that it starts.",
+            "name": "For a mail: the name of its trigger. Leave it empty for anything else.",
+            "tool": "Its whole name, such as create_artifact. In runs that this trigger started,"
+            " nobody is asked before it is called.",
+        }
+        return super().get_form(request, obj, help_texts=helps, **kwargs)
 
     @display(description="Of")
     def whose(self, row: UnattendedAllowance) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from apps.audit.models import AuditRow
 from apps.core.correlation import current_correlation_id
-from apps.core.prepared import insert
+from apps.core.prepared import insert_last
 
 SYSTEM = "system:kaizen"
 
@@ -32,7 +32,7 @@ def record(
 
     `detail` holds bounded facts (ids, counts, reason codes), never content or secrets.
     """
-    insert(
+    insert_last(
         AuditRow(
             actor=_key(actor),
             action=action,

@@ -42,14 +42,14 @@ from apps.boundary.senders import (
     demand_key,
 )
 from apps.boundary.services import close_waiting_calls
-from apps.boundary.standing import read_standing
+from apps.boundary.standing import Standing, lock_and_read_standing, read_standing
 from apps.core.correlation import bind_correlation_id, current_correlation_id
 from apps.core.errors import Conflict, Forbidden, NotFound
 from apps.core.prepared import Given, Prepared
 from apps.core.throttles import Limit, spend
 from apps.rooms.selectors import visible_room
 from apps.rooms.services import lock_open_room, publish_event, room_last
-from apps.runs.claims import demand_hold, fenced, lock_call, lock_run, lock_run_of_token
+from apps.runs.claims import demand_hold, fenced, lock_call, lock_run
 from apps.runs.errors import RunOver
 from apps.runs.models import Call, JournalEntry, Run
 from apps.runs.selectors import visible_run
@@ -208,20 +208,27 @@ def call_tool(*, run: Run, name: str, arguments_text: str, proposal_id: str) -> 
     """Propose one call and take it as far as it goes at once."""
     proposal = _proposal(name, arguments_text, proposal_id)
     with fenced(run_id=run.pk, fence=EXTERNAL_FENCE) as locked:
-        return _call(locked.pk, proposal)
+        standing = read_standing(run_id=locked.pk, tool=tool_name(name), proposal_id=proposal_id)
+        return _call(standing, proposal)
 
 
 def call_from(*, sender: Sender, name: str, arguments_text: str, proposal_id: str) -> Crossed:
-    """Do the same for whoever sends a token, counting the call: one lock, and one look."""
+    """Do the same for whoever sends a token, counting the call: one lock, and one look.
+
+    Nothing is read here after the call has ended, so its rows are written with the commit.
+    """
     proposal = _proposal(name, arguments_text, proposal_id)
-    with room_last():
-        run = lock_run_of_token(_hash(sender.token))
-        if run is None:
+    with room_last(gather=True):
+        found = lock_and_read_standing(
+            token_hash=_hash(sender.token), tool=tool_name(name), proposal_id=proposal_id
+        )
+        if found is None:
             raise BadToken(UNKNOWN_TOKEN)
+        run, standing = found
         admit(sender, run.token_key)
         demand_hold(run, EXTERNAL_FENCE)
         count_call(run)
-        return _call(run.pk, proposal)
+        return _call(standing, proposal)
 
 
 def count_call(run: Run) -> None:
@@ -237,11 +244,8 @@ def _proposal(name: str, arguments_text: str, proposal_id: str) -> Proposal:
     return Proposal(proposal_id=proposal_id, name=name, arguments_text=arguments_text)
 
 
-def _call(run_id: Any, proposal: Proposal) -> Crossed:
+def _call(standing: Standing, proposal: Proposal) -> Crossed:
     """Draft a call of a run whose row is locked, and let it cross before anything is written."""
-    standing = read_standing(
-        run_id=run_id, tool=tool_name(proposal.name), proposal_id=proposal.proposal_id
-    )
     run = standing.run
     # Whatever request carries it, the call belongs to the story of its run.
     bind_correlation_id(run.correlation_id)

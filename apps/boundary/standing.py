@@ -28,11 +28,12 @@ from django.db.models import (
 from apps.accounts.permissions import Permission, held_by
 from apps.approvals.wishes import RunAsking, chosen_mode, rules_about
 from apps.automations.selectors import grant_state, unattended_is_on
-from apps.core.prepared import Given, Prepared
+from apps.core.prepared import Given, Prepared, both
 from apps.domain.policy import GrantState, Narrowing
 from apps.grants.policy import DeploymentPolicy, policy_mark, policy_under
 from apps.grants.selectors import kept_tools, narrowing
 from apps.rooms.models import Participant, Room
+from apps.runs.claims import locking_run_of_token
 from apps.runs.errors import RunNotFound
 from apps.runs.models import Call, Run
 from apps.tools.contract import Tool
@@ -62,9 +63,27 @@ class Standing:
 
 def read_standing(*, run_id: Any, tool: str, proposal_id: str = "") -> Standing:
     """Read how things stand for a run, for one tool of its catalog."""
-    run: Any = _STANDING.first(run=run_id, tool=tool, proposal=proposal_id)
+    run = _STANDING.first(run=run_id, tool=tool, proposal=proposal_id)
     if run is None:
         raise RunNotFound("There is no such run.")
+    return _standing_of(run)
+
+
+def lock_and_read_standing(
+    *, token_hash: str, tool: str, proposal_id: str
+) -> tuple[Run, Standing] | None:
+    """Lock the live run that a token stands for and read how things stand for it; None without one.
+
+    One round trip, and two statements: the second sees what was committed when the lock was there.
+    """
+    locked, found = both(
+        locking_run_of_token(token_hash),
+        _STANDING_OF_TOKEN.asked(token=token_hash, tool=tool, proposal=proposal_id),
+    )
+    return (locked[0], _standing_of(found[0])) if locked and found else None
+
+
+def _standing_of(run: Any) -> Standing:
     return _standing(
         run,
         run,
@@ -154,7 +173,17 @@ def _around(rows: QuerySet[Any], tool: Any) -> QuerySet[Any]:
     return read
 
 
-def _query() -> QuerySet[Run]:
+# The catalog is large and one entry of it counts here; a persona may be long. Nothing is decided
+# by the rest, and reading a moment costs as much as ten words.
+_NOT_ASKED = (
+    "catalog", "created_at", "updated_at", "token_hash", "token_expires_at", "claim_expires_at",
+    "room__created_at", "room__updated_at",
+    "agent__persona", "agent__created_at", "agent__updated_at",
+    "member__password", "member__last_login", "member__date_joined",
+)  # fmt: skip
+
+
+def _query(**which: Given) -> QuerySet[Run]:
     calls = Call.objects.order_by().filter(run_id=OuterRef("pk"))
     known = calls.filter(proposal_id=Given("proposal", CharField()))
     frozen = Func(
@@ -167,10 +196,9 @@ def _query() -> QuerySet[Run]:
     )
     rows: QuerySet[Run] = (
         Run.objects.select_related("room", "agent", "member")
-        # The catalog is large and one entry of it counts here; a persona may be long.
-        .defer("catalog", "agent__persona")
+        .defer(*_NOT_ASKED)
         .order_by()
-        .filter(pk=Given("run", UUIDField()))
+        .filter(**which)
         .annotate(
             frozen_digest=frozen,
             last_step=Subquery(calls.order_by("-step").values("step")[:1]),
@@ -181,4 +209,5 @@ def _query() -> QuerySet[Run]:
     return _around(rows, Given("tool", CharField()))
 
 
-_STANDING = Prepared(_query)
+_STANDING = Prepared(lambda: _query(pk=Given("run", UUIDField())))
+_STANDING_OF_TOKEN = Prepared(lambda: _query(token_hash=Given("token", CharField())))

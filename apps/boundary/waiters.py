@@ -17,8 +17,8 @@ from typing import Any
 import structlog
 from django import db
 
-from apps.core.prepared import run
 from apps.core.wanted import still_wanted
+from apps.core.wire import Statement, exchange
 from apps.domain.tooling import CallState
 from apps.rooms.reads import read
 from apps.rooms.subscription import Subscription
@@ -121,13 +121,14 @@ class Waiters:
 
 
 # Asked at every bell of a room in which somebody waits.
-_SETTLED = "SELECT id FROM runs_call WHERE id = ANY($1) AND state = $2"
+_SETTLED = b"SELECT id FROM runs_call WHERE id = ANY($1) AND state = $2"
 
 
 def _settled_among(call_ids: Collection[uuid.UUID]) -> list[Any]:
     if not call_ids:
         return []
-    return [ident for (ident,) in run(_SETTLED, [list(call_ids), CallState.SETTLED.value])]
+    asked = Statement(_SETTLED, [list(call_ids), CallState.SETTLED.value])
+    return [ident for (ident,) in exchange([asked])[0]]
 
 
 _of_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Waiters] = (

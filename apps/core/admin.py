@@ -69,6 +69,11 @@ class Card:
     aside: bool = False
     empty: str = "Nothing here."
 
+    @property
+    def lines(self) -> list[list[tuple[str, Cell]]]:
+        """Return the rows with each value beside its header: a phone shows them so."""
+        return [list(zip(self.headers, row, strict=True)) for row in self.rows]
+
 
 @dataclass(frozen=True, slots=True)
 class Verb:

@@ -4,6 +4,9 @@ Building a query costs far more than sending it. `Prepared` compiles a query set
 with other values, and `Change` does the same for its update; `insert` writes a new row with a
 statement made once for its table. All let PostgreSQL keep the plan. What they read and write is
 what the query set and the model say.
+
+What nobody waits for need not be sent on its own: `both` asks two queries at once, `insert_last`
+leaves a row to the end of a transaction that gathers such rows.
 """
 
 from __future__ import annotations
@@ -12,12 +15,13 @@ import functools
 import itertools
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-import psycopg
 from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.models import BooleanField, Expression, Field, Func, Model, QuerySet
 from django.db.models.base import ModelState
@@ -27,7 +31,10 @@ from django.db.models.signals import post_init, pre_init
 from django.db.models.sql.subqueries import UpdateQuery
 from psycopg import sql
 
+from apps.core.wire import Rows, Statement, exchange, is_outermost
+
 M = TypeVar("M", bound=Model)
+N = TypeVar("N", bound=Model)
 
 
 class Given(Expression):
@@ -73,9 +80,28 @@ class Prepared(Generic[M]):
 
     def all(self, **values: Any) -> list[M]:
         """Run the query and return its rows."""
+        asked = self.asked(**values)
+        return asked.read(exchange([asked.statement])[0])
+
+    def asked(self, **values: Any) -> Asked[M]:
+        """Return the query with its values, to be run with another."""
         # Two threads may both compile it at first; either result serves.
         made = self._made = self._made or _Compiled(self._make().query)
-        return made.run(values)
+        return Asked(made.statement(values), made.read)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[M]):
+    """A query with its values, and what makes its rows into instances."""
+
+    statement: Statement
+    read: Callable[[Rows], list[M]]
+
+
+def both(one: Asked[M], other: Asked[N]) -> tuple[list[M], list[N]]:
+    """Run two queries in one round trip; the second sees what was committed before its turn."""
+    these, those = exchange([one.statement, other.statement])
+    return one.read(these), other.read(those)
 
 
 class Change:
@@ -91,15 +117,15 @@ class Change:
         self._make = make
         self._changes = dict(changes)
         self._returning = returning
-        self._made: tuple[str, tuple[Any, ...]] | None = None
+        self._made: tuple[bytes, tuple[Any, ...]] | None = None
 
     def run(self, **values: Any) -> list[Any]:
         """Run the update and return a tuple of what it returns for each row that it changed."""
         text, places = self._made = self._made or self._compiled()
         current = connections[DEFAULT_DB_ALIAS]
-        return run(text, [_value(one, values, current) for one in places])
+        return exchange([Statement(text, [_value(one, values, current) for one in places])])[0]
 
-    def _compiled(self) -> tuple[str, tuple[Any, ...]]:
+    def _compiled(self) -> tuple[bytes, tuple[Any, ...]]:
         query: Any = self._make().query.chain(UpdateQuery)
         query.add_update_values(self._changes)
         text, places = query.get_compiler(connection=connections[DEFAULT_DB_ALIAS]).as_sql()
@@ -127,7 +153,7 @@ class _Compiled:
     def __init__(self, query: Any) -> None:
         compiler = query.get_compiler(connection=connections[DEFAULT_DB_ALIAS])
         text, self._places = compiler.as_sql()
-        self._sql = _numbered(text)
+        self._text = _numbered(text)
         kinds = compiler.klass_info
         first, *_, last = kinds["select_fields"]
         self._own = slice(first, last + 1)
@@ -146,12 +172,12 @@ class _Compiled:
             for convert in converters
         ]
 
-    def run(self, values: dict[str, Any]) -> list[Any]:
+    def statement(self, values: dict[str, Any]) -> Statement:
         current = connections[DEFAULT_DB_ALIAS]
-        rows = run(
-            self._sql,
-            [_value(place, values, current) for place in self._places],
-        )
+        return Statement(self._text, [_value(place, values, current) for place in self._places])
+
+    def read(self, rows: Rows) -> list[Any]:
+        current = connections[DEFAULT_DB_ALIAS]
         return [self._instance(list(row), current) for row in rows]
 
     def _instance(self, row: list[Any], current: Any) -> Any:
@@ -198,62 +224,66 @@ def _fill_quickly(populator: Any) -> None:
         _fill_quickly(below)
 
 
-def _numbered(text: str) -> str:
+def _numbered(text: str) -> bytes:
     """Return a statement of Django's with the server's own placeholders."""
     numbers = itertools.count(1)
-    return _MARK.sub(lambda mark: "%" if mark[0] == "%%" else f"${next(numbers)}", text)
+    return _MARK.sub(lambda mark: "%" if mark[0] == "%%" else f"${next(numbers)}", text).encode()
 
 
 _MARK = re.compile("%%|%s")
 
 
-def run(statement: str, values: Sequence[Any], *, then_commit: bool = False) -> list[Any]:
-    """Run one statement whose plan the server keeps, and return its rows.
-
-    It names its values as the server does: $1, $2 and so on. As the very last statement of a
-    transaction it may take the commit along: what it locks is then held for no round trip more.
-    """
-    current = connections[DEFAULT_DB_ALIAS]
-    current.ensure_connection()
-    with current.wrap_database_errors:
-        bare: Any = psycopg.RawCursor(current.connection)
-    if not (then_commit or current.execute_wrappers or current.queries_logged):
-        # Nobody rides on this statement, so nothing stands between it and the connection.
-        current.validate_no_broken_transaction()
-        with current.wrap_database_errors:
-            bare.execute(statement, values)
-            return bare.fetchall() if bare.pgresult.nfields else []
-    # Counted and logged as Django does; a prepared statement does not remember its own text.
-    told = (
-        current.make_debug_cursor(bare).debug_sql(statement, values)
-        if current.queries_logged
-        else nullcontext()
-    )
-    with current.make_cursor(bare) as cursor:
-        with told:
-            if then_commit and is_outermost():
-                with current.wrap_database_errors, current.connection.pipeline():
-                    cursor.execute(statement, values)
-                    # Django commits once more when its block ends, which then does nothing.
-                    current.connection.commit()
-            else:
-                cursor.execute(statement, values)
-        return cursor.fetchall() if bare.pgresult.nfields else []
-
-
-def is_outermost() -> bool:
-    """Tell whether the innermost open block is the whole transaction, which may be committed."""
-    current = connections[DEFAULT_DB_ALIAS]
-    return bool(
-        current.in_atomic_block
-        and current.commit_on_exit
-        and not current.savepoint_ids
-        and not current.needs_rollback
-    )
-
-
 def insert(row: Model) -> None:
     """Write a new row, as saving it would, and take over what the database filled in."""
+    new = _new(row)
+    new.written(exchange([new.statement])[0])
+
+
+def insert_last(row: Model) -> None:
+    """Write a new row that nothing reads back in this transaction: with what ends it, or now.
+
+    Inside a savepoint it is now: what undoes that takes the row along.
+    """
+    gathered = _gathered.get()
+    if gathered is None or not is_outermost():
+        insert(row)
+    else:
+        gathered.append(_new(row))
+        # Whoever changes it from here on finds no row, instead of writing a second one.
+        row._state.adding = False
+
+
+@contextmanager
+def gathering() -> Iterator[list[NewRow]]:
+    """Gather rows that are written last in a list, which whoever opened this block writes."""
+    rows: list[NewRow] = []
+    token = _gathered.set(rows)
+    try:
+        yield rows
+    finally:
+        _gathered.reset(token)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRow:
+    """A row that is to be written, its statement, and the fields that the database fills in."""
+
+    row: Model
+    statement: Statement
+    filled: tuple[Any, ...]
+
+    def written(self, returned: Rows) -> None:
+        """Take over what the database filled in."""
+        for field, value in zip(self.filled, returned[0] if self.filled else (), strict=True):
+            setattr(self.row, field.attname, value)
+        self.row._state.adding = False
+        self.row._state.db = DEFAULT_DB_ALIAS
+
+
+_gathered: ContextVar[list[NewRow] | None] = ContextVar("rows_written_last", default=None)
+
+
+def _new(row: Model) -> NewRow:
     model = type(row)
     filled = tuple(
         field
@@ -261,15 +291,9 @@ def insert(row: Model) -> None:
         if isinstance(getattr(row, field.attname), DatabaseDefault)
         or (field.db_returning and getattr(row, field.attname) is None)
     )
-    given, statement = _insertion(model, filled)
+    given, text = _insertion(model, filled)
     current = connections[DEFAULT_DB_ALIAS]
-    returned = run(
-        statement, [_prepared_value(field, plain, row, current) for field, plain in given]
-    )
-    for field, value in zip(filled, returned[0] if filled else (), strict=True):
-        setattr(row, field.attname, value)
-    row._state.adding = False
-    row._state.db = DEFAULT_DB_ALIAS
+    return NewRow(row, Statement(text, _values(given, row, current)), filled)
 
 
 @functools.lru_cache(maxsize=64)
@@ -282,8 +306,11 @@ def _fillable(model: type[Model]) -> tuple[Any, ...]:
 @functools.lru_cache(maxsize=64)
 def _insertion(
     model: type[Model], filled: tuple[Any, ...]
-) -> tuple[list[tuple[Any, type[Any] | None]], str]:
-    """Return which fields are written, what each takes as it is, and the statement for them."""
+) -> tuple[list[tuple[Any, type[Any] | None, bool]], bytes]:
+    """Return which fields are written, what each takes as it is, and the statement for them.
+
+    A field takes one type as it is, or none, and some take nothing at all as it is.
+    """
     given: list[Any] = [field for field in model._meta.concrete_fields if field not in filled]
     statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
         sql.Identifier(model._meta.db_table),
@@ -293,7 +320,10 @@ def _insertion(
     if filled:
         columns = sql.SQL(", ").join(sql.Identifier(field.column) for field in filled)
         statement += sql.SQL(" RETURNING {}").format(columns)
-    return [(field, _taken_as_it_is(field)) for field in given], _numbered(statement.as_string())
+    taken = [
+        (field, _taken_as_it_is(field), type(field).pre_save is Field.pre_save) for field in given
+    ]
+    return taken, _numbered(statement.as_string())
 
 
 _AS_IT_IS: dict[type[Any], type[Any]] = {
@@ -315,10 +345,16 @@ def _taken_as_it_is(field: Any) -> type[Any] | None:
     return _AS_IT_IS.get(type(target))
 
 
-def _prepared_value(field: Any, plain: type[Any] | None, row: Model, current: Any) -> Any:
-    if plain is not None:
+def _values(
+    given: Sequence[tuple[Any, type[Any] | None, bool]], row: Model, current: Any
+) -> list[Any]:
+    """Return what a row writes, each value as its field hands it to the driver."""
+    values: list[Any] = []
+    for field, plain, nothing in given:
         value = getattr(row, field.attname)
         # Exactly this type: what derives from it may be written in another way.
-        if type(value) is plain and not (plain is datetime and value.tzinfo is None):
-            return value
-    return field.get_db_prep_save(field.pre_save(row, True), current)
+        as_it_is = type(value) is plain and not (plain is datetime and value.tzinfo is None)
+        if not (as_it_is or (nothing and value is None)):
+            value = field.get_db_prep_save(field.pre_save(row, True), current)
+        values.append(value)
+    return values

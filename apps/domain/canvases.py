@@ -8,6 +8,7 @@ ever saw.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 NOTHING_ON_SCREEN: Final = (
@@ -15,6 +16,7 @@ NOTHING_ON_SCREEN: Final = (
     " that you were not given."
 )
 MAX_DEPTH: Final = 48
+MAX_REMEMBERED: Final = 64
 
 _RICH: Final = "chatcanvasoutputs"
 _CLAIMS: Final = frozenset({"onscreen", "isonscreen", "shownonscreen", "displayedonscreen"})
@@ -36,12 +38,29 @@ def _without(value: Any, depth: int) -> tuple[Any, bool]:
     kept: dict[str, Any] = {}
     had = False
     for name, member in value.items():
-        if _is_canvas(name, member) or _claims(name, member):
+        if _speaks_of_screens(name) and (_is_canvas(name, member) or _claims(name, member)):
             had = True
-            continue
-        kept[name], found = _without(member, depth + 1)
-        had = had or found
+        elif isinstance(member, dict | list):
+            kept[name], found = _without(member, depth + 1)
+            had = had or found
+        else:
+            kept[name] = member
     return kept, had
+
+
+def _speaks_of_screens(name: Any) -> bool:
+    """Tell whether members of this name are looked at; names come again and again."""
+    if isinstance(name, str) and len(name) <= MAX_REMEMBERED:
+        return _remembered(name)
+    return _names_one(name)
+
+
+def _names_one(name: Any) -> bool:
+    plain = _plain(name)
+    return plain == _RICH or plain in _CLAIMS
+
+
+_remembered = lru_cache(maxsize=4096)(_names_one)
 
 
 def _is_canvas(name: Any, member: Any) -> bool:

@@ -86,6 +86,8 @@ def bound(
 ) -> Any:
     """Return a value whose compact JSON fits the bound, saying what was left out."""
     limit = max(max_chars, MIN_CHARS)
+    if _fits_anyway(value, limit, max_depth, max_items):
+        return value
     budget = limit
     while budget >= MIN_CHARS:
         bounded = _Bounding(budget, max_depth, max_items).of(value, 0)
@@ -94,6 +96,41 @@ def bound(
         # Many small markers can outgrow their room; a smaller budget leaves fewer of them.
         budget //= 2
     return "[left out: the value is too large]"
+
+
+def _fits_anyway(value: Any, limit: int, max_depth: int, max_items: int) -> bool:
+    """Tell whether a value is so far below every bound that nothing of it can be left out.
+
+    Most are. Its text says so: no value has more members than its text has characters for, and none
+    is deeper than it has brackets.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        # A number that JSON has no word for.
+        return False
+    depth = text.count("[") + text.count("{")
+    return (
+        2 * len(text) + _MARKER <= limit
+        and len(text) <= 2 * max_items
+        and (depth <= max_depth or _is_shallow(value, max_depth))
+        and "\\u0000" not in text
+        and UNSTORABLE.search(text) is None
+    )
+
+
+def _is_shallow(value: Any, levels: int) -> bool:
+    """Tell whether a value nests no deeper than this."""
+    level = [value]
+    while level and levels:
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        levels -= 1
+    return not any(isinstance(one, dict | list) for one in level)
 
 
 def _projected_failure(

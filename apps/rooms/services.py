@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,8 @@ from apps.accounts.models import User
 from apps.accounts.permissions import Permission, give, require, take
 from apps.audit.services import Keyed, record
 from apps.core.errors import Conflict, Invalid, NotFound
-from apps.core.prepared import run
+from apps.core.prepared import NewRow, gathering
+from apps.core.wire import Statement, exchange
 from apps.rooms import relay
 from apps.rooms.models import Participant, Room
 
@@ -135,22 +136,27 @@ def lock_open_room(room_id: Any) -> Room:
 
 
 @contextmanager
-def room_last() -> Iterator[None]:
+def room_last(*, gather: bool = False) -> Iterator[None]:
     """Open a transaction in which rooms are locked last: its events are written at its end.
 
     Everything that happens waits for the room's row, so whoever holds it must wait for nothing
     more. Inside another such block this is a savepoint of it; what raises takes its events along.
+
+    With `gather` the rows that nothing in it reads back (`insert_last`) are written at its end too,
+    in the round trip of the events.
     """
     outer = _held_back.get()
     events: list[Event] = []
+    rows: list[NewRow] = []
     with transaction.atomic():
-        token = _held_back.set(events)
-        try:
+        with ExitStack() as stack:
+            token = _held_back.set(events)
+            stack.callback(_held_back.reset, token)
+            if gather and outer is None:
+                rows = stack.enter_context(gathering())
             yield
-        finally:
-            _held_back.reset(token)
-        if outer is None and events:
-            _append_all(events, then_commit=True)
+        if outer is None and (events or rows):
+            _append_all(events, rows=rows, then_commit=True)
     if outer is not None:
         outer.extend(events)
 
@@ -183,17 +189,31 @@ def append_events(events: Sequence[Event]) -> int:
         return _append_all(events)
 
 
-def _append_all(events: Sequence[Event], *, then_commit: bool = False) -> int:
+def _append_all(
+    events: Sequence[Event], *, rows: Sequence[NewRow] = (), then_commit: bool = False
+) -> int:
     by_room: dict[Any, list[Event]] = {}
     for event in events:
         by_room.setdefault(event.room_id, []).append(event)
+    # Rows first: whatever waits for a room waits for as little as can be.
+    statements = [row.statement for row in rows]
+    statements += [_append(room_id, theirs) for room_id, theirs in by_room.items()]
+    try:
+        answers = exchange(statements, then_commit=then_commit)
+    except IntegrityError as broken:
+        if isinstance(broken.__cause__, NotNullViolation):
+            raise NotFound("There is no such room.") from broken
+        raise
+    for row, returned in zip(rows, answers, strict=False):
+        row.written(returned)
     last = 0
-    for left, (room_id, theirs) in zip(reversed(range(len(by_room))), by_room.items(), strict=True):
-        last = _append(room_id, theirs, then_commit=then_commit and not left)
+    for room_id, [(position, revision)] in zip(by_room, answers[len(rows) :], strict=True):
+        relay.ring_room(room_id=str(room_id), position=position, roster_revision=revision)
+        last = int(position)
     return last
 
 
-_APPEND = """
+_APPEND = b"""
 WITH moved AS (
     UPDATE rooms_room
     SET position = position + $2, updated_at = statement_timestamp()
@@ -211,18 +231,9 @@ SELECT position, roster_revision FROM moved
 """
 
 
-def _append(room_id: Any, events: list[Event], *, then_commit: bool) -> int:
+def _append(room_id: Any, events: Sequence[Event]) -> Statement:
     written = [{"kind": e.kind, "actor": e.actor, "data": e.data} for e in events]
-    try:
-        [(position, revision)] = run(
-            _APPEND, [room_id, len(events), Jsonb(written)], then_commit=then_commit
-        )
-    except IntegrityError as broken:
-        if isinstance(broken.__cause__, NotNullViolation):
-            raise NotFound("There is no such room.") from broken
-        raise
-    relay.ring_room(room_id=str(room_id), position=position, roster_revision=revision)
-    return int(position)
+    return Statement(_APPEND, [room_id, len(events), Jsonb(written)])
 
 
 def _seat(room: Room, user: User, role: str) -> Participant:

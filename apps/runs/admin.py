@@ -32,7 +32,7 @@ from apps.core.admin import (
     span,
 )
 from apps.runs.models import Call, Run
-from apps.runs.timeline import AUDIT_SHOWN, OUTCOME_TONES, run_timeline, waited_of
+from apps.runs.timeline import AUDIT_SHOWN, OUTCOME_TONES, run_timeline, stands, waited_of
 
 RELATIVES_SHOWN = 20
 _RUN_TONES = {
@@ -205,26 +205,25 @@ class CallAdmin(SheetAdmin):
     @display(description="Outcome", label=_CALL_LABELS)
     def outcome_word(self, row: Any) -> tuple[str, str] | None:
         """Say how the call ended."""
-        return (OUTCOME_TONES.get(row.outcome, "quiet"), row.outcome) if row.outcome else None
+        return (OUTCOME_TONES.get(row.outcome, "quiet"), stands(row)) if row.outcome else None
 
     def sheet(self, request: HttpRequest, obj: Any) -> Sheet:
         """Show a call's facts, without what it carried."""
         run = obj.run
         took = obj.settled_at - obj.dispatched_at if obj.settled_at and obj.dispatched_at else None
-        word = obj.outcome or obj.state
         return Sheet(
             title=obj.title,
             icon="bolt",
             summary="Arguments and results are shown to people of the room, not here.",
-            tags=[Cell(word, OUTCOME_TONES.get(obj.outcome, "quiet"))],
+            tags=[Cell(stands(obj), OUTCOME_TONES.get(obj.outcome, "quiet"))],
             cards=[
                 Card(
                     "Call",
                     facts=[
                         Fact("Tool", code(obj.tool)),
                         Fact("Effect", Cell(obj.effect or "—")),
-                        Fact("State", Cell(obj.state)),
-                        Fact("Outcome", Cell(obj.outcome or "—")),
+                        Fact("State", code(obj.state)),
+                        Fact("Outcome", code(obj.outcome)),
                         Fact("Reason", code(obj.reason)),
                         Fact("Whose failure", Cell(obj.get_domain_display() or "—")),
                         Fact("Rule", code(obj.rule)),

@@ -17,7 +17,7 @@ from typing import Any
 from django.db.models import Case, CharField, F, Q, QuerySet, Subquery, UUIDField, When
 from django.db.models.functions import Now
 
-from apps.core.prepared import Given, Prepared
+from apps.core.prepared import Asked, Given, Prepared
 from apps.rooms.services import room_last
 from apps.runs.errors import RunNotFound, RunOver, StaleFence
 from apps.runs.models import Call, Run
@@ -150,13 +150,13 @@ _RUN_OF_CALL = Prepared(
 )
 
 
-def lock_run_of_token(token_hash: str) -> Run | None:
-    """Lock the live run that a token stands for, first in the lock order: is it held, and to which
-    key is the token bound?
+def locking_run_of_token(token_hash: str) -> Asked[Run]:
+    """Ask to lock the live run that a token stands for, first in the lock order: is it held, and to
+    which key is the token bound?
 
     Of the row nothing more than that is read: what decides is read after the lock.
     """
-    return _OF_TOKEN.first(token=token_hash)
+    return _OF_TOKEN.asked(token=token_hash)
 
 
 def _of_token() -> QuerySet[Run]:

@@ -22,7 +22,7 @@ from apps.audit.services import record
 from apps.core.correlation import current_correlation_id
 from apps.core.errors import Conflict, NotFound
 from apps.core.metrics import RUNS, count
-from apps.core.prepared import Change, Given, given_fields, insert
+from apps.core.prepared import Change, Given, given_fields, insert, insert_last
 from apps.core.queue import ring
 from apps.domain.tooling import CallState, Outcome
 from apps.rooms.services import lock_open_room, publish_event
@@ -307,11 +307,13 @@ def settle_call(
         "executor_expires_at": None,
         "updated_at": now,
     }
-    if not call._state.adding and not _SETTLE.run(call=call.pk, **changes):
+    drafted = call._state.adding
+    if not drafted and not _SETTLE.run(call=call.pk, **changes):
         raise AlreadySettled("This call already has its outcome.")
     for field, value in changes.items():
         setattr(call, field, value)
-    keep_call(call)
+    if drafted:
+        insert_last(call)
     return call
 
 

@@ -23,6 +23,22 @@ OUTCOME_TONES = {
     Outcome.AMBIGUOUS.value: "odd",
     Outcome.DENIED.value: "wait",
 }
+_WORDS = {
+    CallState.PROPOSED.value: "Proposed",
+    CallState.WAITING.value: "Waiting",
+    CallState.DISPATCHED.value: "Running",
+    CallState.SETTLED.value: "Settled",
+    Outcome.OK.value: "Done",
+    Outcome.ERROR.value: "Failed",
+    Outcome.RAISED.value: "Failed by an error",
+    Outcome.TIMEOUT.value: "Out of time",
+    Outcome.ABANDONED.value: "Abandoned",
+    Outcome.SUPPRESSED.value: "Repeat, not sent",
+    Outcome.REFUSED.value: "Not allowed",
+    Outcome.DENIED.value: "Denied",
+    Outcome.STOPPED.value: "Stopped",
+    Outcome.AMBIGUOUS.value: "Outcome unknown",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +87,11 @@ def run_timeline(run: Run) -> Timeline:
     )
 
 
+def stands(call: Call) -> str:
+    """Say in words how a call ended, or where it stands."""
+    return _WORDS[call.outcome or call.state]
+
+
 def waited_of(call: Call) -> timedelta:
     """How long a call waited for somebody's yes before it was carried out, or was not."""
     if not call.needs_receipt:
@@ -88,11 +109,10 @@ def ran_of(call: Call) -> timedelta:
 
 def _decision(call: Call) -> Sequence[Cell]:
     """Say how a call was decided: by which rule, about which arguments, with what end."""
-    word = call.outcome or call.state
     return (
         Cell(f"{call.step}.{call.place}", mono=True, href=path_of(call)),
         Cell(call.tool, mono=True),
-        Cell(word, OUTCOME_TONES.get(call.outcome, "quiet"), title=call.reason),
+        Cell(stands(call), OUTCOME_TONES.get(call.outcome, "quiet"), title=call.reason),
         code(call.rule),
         Cell(span(waited_of(call)) if call.needs_receipt else "—"),
         Cell(call.effect or "—"),
@@ -128,7 +148,7 @@ def _call(call: Call, run: Run, whole: timedelta) -> Sequence[Cell]:
             bar=_bar(run.created_at, began, ended, whole),
             waited=waited,
         ),
-        Cell(call.outcome or call.state, tone),
+        Cell(stands(call), tone),
         Cell(span(ended - began) if call.settled_at else "—"),
     )
 

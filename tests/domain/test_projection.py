@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 from apps.domain.projection import (
     INCOMPLETE_NOTICE,
     MAX_CHARS,
+    MAX_DEPTH,
+    MAX_ITEMS,
+    MIN_CHARS,
     OUTSIDE_NOTICE,
+    _Bounding,
+    _fits_anyway,
     bound,
     declared_only,
     project,
@@ -74,6 +79,29 @@ def test_what_is_cut_says_how_much() -> None:
     properties = bound({f"k{i}": i for i in range(30)}, max_items=10)
     assert properties["…"] == "[20 more properties]"
     assert bound([[["x"]]], max_depth=2) == [["[left out: nested too deeply]"]]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30),
+        lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(max_size=8), inner),
+        max_leaves=30,
+    ),
+    limit=st.integers(MIN_CHARS, 2_000),
+    depth=st.integers(1, 6),
+    items=st.integers(1, 12),
+)
+def test_a_value_that_is_not_walked_is_what_the_walk_would_leave(
+    value: Any, limit: int, depth: int, items: int
+) -> None:
+    if _fits_anyway(value, limit, depth, items):
+        assert _Bounding(limit, depth, items).of(value, 0) == value
+
+
+def test_a_usual_result_is_not_walked() -> None:
+    agents = [{"slug": f"agent-{n}", "name": "Agent", "description": "Helps."} for n in range(20)]
+    assert _fits_anyway({"agents": agents, "more": False}, MAX_CHARS, MAX_DEPTH, MAX_ITEMS)
 
 
 def test_a_long_text_costs_no_short_fact_its_place() -> None:

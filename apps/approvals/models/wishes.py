@@ -129,7 +129,8 @@ class ApprovalRule(Stamped):
         ]
 
     def __str__(self) -> str:
-        return " / ".join(part or "all" for part in (self.family, self.surface, self.tool))
+        parts = (self.family, self.surface, self.tool)
+        return " / ".join(part or "all" for part in parts) if any(parts) else "every tool"
 
 
 class UnattendedAllowance(Stamped):

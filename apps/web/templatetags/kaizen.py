@@ -162,3 +162,12 @@ def correlation_id() -> str:
     """Return the id under which this request is found in the log."""
     value: Any = structlog.contextvars.get_contextvars().get(KEY, "")
     return str(value)
+
+
+@register.simple_tag(takes_context=True)
+def list_name(context: template.Context, link: str, otherwise: str) -> str:
+    """Call a list of the administration as the sidebar does."""
+    groups: Any = context.get("sidebar_navigation") or ()
+    items = (item for group in groups for item in group["items"])
+    named = next((item["title"] for item in items if item["link"] == link), otherwise)
+    return str(named)

@@ -1,0 +1,55 @@
+"""On a phone an administrator's table shows each value beside its name, and no side is cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from playwright.sync_api import Browser, Page, expect
+
+from apps.accounts.models import User
+from tests.browser import chromium, watched
+from tests.factories.runs import finished_run
+
+__all__ = ["chromium"]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def beside_a_browser() -> Iterator[None]:
+    """Let this thread use the database: the loop in it is only the browser's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+        yield
+
+
+@pytest.fixture
+def phone(chromium: Browser, live_server: Any, settings: Any) -> Iterator[Page]:
+    """The administrator's phone, signed in."""
+    settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = False
+    client = Client()
+    client.force_login(User.objects.create_user("ines", is_staff=True, is_superuser=True))
+    name = settings.SESSION_COOKIE_NAME
+    value = client.cookies[name].value
+    context = chromium.new_context(base_url=live_server.url, viewport={"width": 390, "height": 844})
+    context.add_cookies([{"name": name, "value": value, "url": live_server.url}])
+    page = context.new_page()
+    wrong = watched(page)
+    yield page
+    assert wrong == []
+    context.close()
+
+
+def test_on_a_phone_each_value_of_a_table_stands_beside_its_name(phone: Page) -> None:
+    run = finished_run()
+    phone.goto(reverse("admin:runs_run_change", args=[run.pk]))
+    for title in ("Timeline", "How each call was decided"):
+        table = phone.get_by_role("region", name=f"{title}, table")
+        expect(table).to_be_visible()
+        assert table.evaluate("one => one.scrollWidth <= one.clientWidth"), title
+        outcome = table.locator("td[data-label=Outcome]").first
+        expect(outcome).to_contain_text("Outcome unknown")
+        assert outcome.evaluate("one => getComputedStyle(one, '::before').content") == '"Outcome"'
