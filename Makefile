@@ -2,9 +2,10 @@
 PYTHON ?=
 export PYTHON
 python := .venv/bin/python
-# Two processes at a time, each with services of its own; a file's tests stay together.
-# In the order of collection: the slowest first.
-spread := -n 2 --dist loadfile --no-loadscope-reorder
+# So many processes at a time, each with services of its own; a file's tests stay together, and so
+# do files that share a stack (tests/spread.py). In the order of collection: the slowest first.
+processes ?= 2
+spread := -n $(processes) --dist loadfile --no-loadscope-reorder
 beside := $(python) -m kaizen.supervisor.throwaway
 
 .PHONY: help up down demo check test tests lint format inventory lock venv

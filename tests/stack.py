@@ -14,7 +14,8 @@ from typing import Any
 from kaizen.supervisor.processes import dies_with_parent, is_same, started_at
 from kaizen.supervisor.state import CLONE
 
-START_SECONDS = 90.0
+# Patience, no promise: two stacks may start beside everything else on two cores.
+START_SECONDS = 180.0
 _HIDDEN = ("DATABASE_URL", "REDIS_URL")
 
 
