@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from apps.audit.models import AuditRow
+from psycopg.types.json import Jsonb
+
 from apps.core.correlation import current_correlation_id
-from apps.core.prepared import insert_last
+from apps.core.prepared import send_last
+from apps.core.wire import Statement
 
 SYSTEM = "system:kaizen"
 
@@ -32,17 +34,28 @@ def record(
 
     `detail` holds bounded facts (ids, counts, reason codes), never content or secrets.
     """
-    insert_last(
-        AuditRow(
-            actor=_key(actor),
-            action=action,
-            subject=_key(subject),
-            outcome=outcome,
-            digest=digest,
-            correlation_id=current_correlation_id(),
-            detail=dict(detail or {}),
+    send_last(
+        Statement(
+            _RECORD,
+            [
+                _key(actor),
+                action,
+                _key(subject),
+                outcome,
+                digest,
+                current_correlation_id(),
+                Jsonb(dict(detail or {})),
+            ],
         )
     )
+
+
+# Everything that changes something passes here, and nothing reads the row back: its number and its
+# moment are the database's.
+_RECORD = b"""
+INSERT INTO audit_auditrow (actor, action, subject, outcome, digest, correlation_id, detail)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+"""
 
 
 def _key(who: Keyed | str) -> str:

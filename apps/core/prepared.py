@@ -236,54 +236,55 @@ _MARK = re.compile("%%|%s")
 def insert(row: Model) -> None:
     """Write a new row, as saving it would, and take over what the database filled in."""
     new = _new(row)
-    new.written(exchange([new.statement])[0])
+    new.done(exchange([new.statement])[0])
 
 
 def insert_last(row: Model) -> None:
-    """Write a new row that nothing reads back in this transaction: with what ends it, or now.
-
-    Inside a savepoint it is now: what undoes that takes the row along.
-    """
-    gathered = _gathered.get()
-    if gathered is None or not is_outermost():
-        insert(row)
-    else:
-        gathered.append(_new(row))
+    """Write a new row that nothing reads back in this transaction: with what ends it, or now."""
+    if _write_last(_new(row)):
         # Whoever changes it from here on finds no row, instead of writing a second one.
         row._state.adding = False
 
 
+def send_last(statement: Statement) -> None:
+    """Send a statement whose effect nothing reads back: with what ends the transaction, or now."""
+    _write_last(Last(statement))
+
+
 @contextmanager
-def gathering() -> Iterator[list[NewRow]]:
-    """Gather rows that are written last in a list, which whoever opened this block writes."""
-    rows: list[NewRow] = []
-    token = _gathered.set(rows)
+def gathering() -> Iterator[list[Last]]:
+    """Gather what is written last in a list, which whoever opened this block sends."""
+    last: list[Last] = []
+    token = _gathered.set(last)
     try:
-        yield rows
+        yield last
     finally:
         _gathered.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
-class NewRow:
-    """A row that is to be written, its statement, and the fields that the database fills in."""
+class Last:
+    """A statement that may wait for the end of its transaction, and what hears its rows."""
 
-    row: Model
     statement: Statement
-    filled: tuple[Any, ...]
-
-    def written(self, returned: Rows) -> None:
-        """Take over what the database filled in."""
-        for field, value in zip(self.filled, returned[0] if self.filled else (), strict=True):
-            setattr(self.row, field.attname, value)
-        self.row._state.adding = False
-        self.row._state.db = DEFAULT_DB_ALIAS
+    done: Callable[[Rows], None] = lambda _: None
 
 
-_gathered: ContextVar[list[NewRow] | None] = ContextVar("rows_written_last", default=None)
+_gathered: ContextVar[list[Last] | None] = ContextVar("written_last", default=None)
 
 
-def _new(row: Model) -> NewRow:
+def _write_last(last: Last) -> bool:
+    """Leave something for the end, or do it now; inside a savepoint, which may be undone, now."""
+    gathered = _gathered.get()
+    if gathered is not None and is_outermost():
+        gathered.append(last)
+        return True
+    last.done(exchange([last.statement])[0])
+    return False
+
+
+def _new(row: Model) -> Last:
+    """Return the statement that writes a new row, and takes over what the database filled in."""
     model = type(row)
     filled = tuple(
         field
@@ -293,7 +294,14 @@ def _new(row: Model) -> NewRow:
     )
     given, text = _insertion(model, filled)
     current = connections[DEFAULT_DB_ALIAS]
-    return NewRow(row, Statement(text, _values(given, row, current)), filled)
+
+    def written(returned: Rows) -> None:
+        for field, value in zip(filled, returned[0] if filled else (), strict=True):
+            setattr(row, field.attname, value)
+        row._state.adding = False
+        row._state.db = DEFAULT_DB_ALIAS
+
+    return Last(Statement(text, _values(given, row, current)), written)
 
 
 @functools.lru_cache(maxsize=64)

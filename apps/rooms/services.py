@@ -18,7 +18,7 @@ from apps.accounts.models import User
 from apps.accounts.permissions import Permission, give, require, take
 from apps.audit.services import Keyed, record
 from apps.core.errors import Conflict, Invalid, NotFound
-from apps.core.prepared import NewRow, gathering
+from apps.core.prepared import Last, gathering
 from apps.core.wire import Statement, exchange
 from apps.rooms import relay
 from apps.rooms.models import Participant, Room
@@ -147,7 +147,7 @@ def room_last(*, gather: bool = False) -> Iterator[None]:
     """
     outer = _held_back.get()
     events: list[Event] = []
-    rows: list[NewRow] = []
+    rows: list[Last] = []
     with transaction.atomic():
         with ExitStack() as stack:
             token = _held_back.set(events)
@@ -190,7 +190,7 @@ def append_events(events: Sequence[Event]) -> int:
 
 
 def _append_all(
-    events: Sequence[Event], *, rows: Sequence[NewRow] = (), then_commit: bool = False
+    events: Sequence[Event], *, rows: Sequence[Last] = (), then_commit: bool = False
 ) -> int:
     by_room: dict[Any, list[Event]] = {}
     for event in events:
@@ -205,7 +205,7 @@ def _append_all(
             raise NotFound("There is no such room.") from broken
         raise
     for row, returned in zip(rows, answers, strict=False):
-        row.written(returned)
+        row.done(returned)
     last = 0
     for room_id, [(position, revision)] in zip(by_room, answers[len(rows) :], strict=True):
         relay.ring_room(room_id=str(room_id), position=position, roster_revision=revision)

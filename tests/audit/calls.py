@@ -18,6 +18,8 @@ WRITES = {
     "create", "bulk_create", "get_or_create", "update_or_create", "update", "bulk_update", "save",
     "delete",
 }  # fmt: skip
+# What writes rows with a statement made once.
+PREPARED = {f"apps.core.prepared.{name}" for name in ("insert", "insert_last")}
 # The same words, said to what is no row.
 HARMLESS = {"headers", "changes", "seen", "self", "counts", "entries", "lines", "known", "held"}
 
@@ -70,19 +72,20 @@ def _verbs_of(path: Path) -> Iterator[Verb]:
     names = _imports(tree)
     local = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     names |= {name: f"{module}.{name}" for name in local}
+    changes = _changes(tree)
     if path.name == "__init__.py":
         # A package that hands its parts on: its names are theirs.
         for name, target in _imports(tree).items():
             yield Verb(f"{module}.{name}", calls={target})
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
-            yield _read(f"{module}.{node.name}", node, names)
+            yield _read(f"{module}.{node.name}", node, names, changes)
         elif isinstance(node, ast.ClassDef):
             inner = [one for one in node.body if isinstance(one, ast.FunctionDef)]
             methods = names | {f"self.{one.name}": f"{module}.{node.name}.{one.name}"
                                for one in inner}  # fmt: skip
             for one in inner:
-                yield _read(f"{module}.{node.name}.{one.name}", one, methods)
+                yield _read(f"{module}.{node.name}.{one.name}", one, methods, changes)
             yield Verb(
                 f"{module}.{node.name}",
                 calls={f"{module}.{node.name}.{one.name}" for one in inner},
@@ -101,7 +104,20 @@ def _imports(tree: ast.Module) -> dict[str, str]:
     return names
 
 
-def _read(name: str, function: ast.FunctionDef, names: dict[str, str]) -> Verb:
+def _changes(tree: ast.Module) -> set[str]:
+    """Return how a module calls the updates that it has prepared."""
+    return {
+        f"{target.id}.run"
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func) == "Change"
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _read(name: str, function: ast.FunctionDef, names: dict[str, str], changes: set[str]) -> Verb:
     verb = Verb(name)
     for node in ast.walk(function):
         if isinstance(node, ast.Call):
@@ -110,7 +126,7 @@ def _read(name: str, function: ast.FunctionDef, names: dict[str, str]) -> Verb:
             verb.calls.add(
                 names.get(said) or (names.get(head, head) + (f".{rest}" if rest else ""))
             )
-            verb.writes |= _writes_rows(node.func)
+            verb.writes |= _writes_rows(node.func) or said in changes or names.get(said) in PREPARED
         elif isinstance(node, ast.Name) and node.id in names:
             # Handed on, to be called by somebody else.
             verb.calls.add(names[node.id])
