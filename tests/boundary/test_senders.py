@@ -325,7 +325,6 @@ def _a_waiting_call(runtime: Runtime) -> Call:
 def test_of_two_processes_one_counts_a_proof(settings: Any) -> None:
     purpose, names = f"test-{uuid.uuid4().hex}", 300
     program = (
-        "import django; django.setup()\n"
         "from apps.core.once import first_time\n"
         "input()\n"
         f"won = [n for n in range({names}) if first_time('{purpose}', str(n), seconds=30)]\n"

@@ -11,8 +11,12 @@ from django.urls import reverse
 from playwright.sync_api import Browser, Page, expect
 
 from apps.accounts.models import User
+from apps.proposals import services
+from apps.proposals.models import PackageProposal
 from tests.browser import chromium, watched
+from tests.factories import packages as made
 from tests.factories.runs import finished_run
+from tests.proposals.conftest import give_receipt
 
 __all__ = ["chromium"]
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -53,3 +57,31 @@ def test_on_a_phone_each_value_of_a_table_stands_beside_its_name(phone: Page) ->
         outcome = table.locator("td[data-label=Outcome]").first
         expect(outcome).to_contain_text("Outcome unknown")
         assert outcome.evaluate("one => getComputedStyle(one, '::before').content") == '"Outcome"'
+
+
+def sent_in(version: str, memory: int) -> PackageProposal:
+    """A tested proposal of one tool that may use so much memory."""
+    author, _ = User.objects.get_or_create(username="dev")
+    tool = made.definition("notes.count", limits={"memMB": memory, "cpuMs": 500})
+    sent = services.create_proposal(
+        author=author,
+        manifest=made.manifest("notes", version, tool),
+        files=made.tree("notes", version),
+        note="",
+    )
+    give_receipt(sent)
+    return services.submit_proposal(proposal_id=sent.pk, author=author, note="")
+
+
+def test_on_a_phone_a_reviewer_reads_what_is_proposed_and_what_it_was(phone: Page) -> None:
+    ines = User.objects.get(username="ines")
+    services.approve_proposal(proposal_id=sent_in("1.0.0", 64).pk, reviewer=ines)
+    phone.goto(reverse("admin:proposals_packageproposal_change", args=[sent_in("1.1.0", 128).pk]))
+    contract = phone.get_by_role("region", name="Contract of pkg_notes_count", exact=True)
+    assert contract.evaluate("one => one.scrollWidth <= one.clientWidth")
+    limits = contract.locator("tr", has_text="Limits")
+    expect(limits.get_by_text("64 MB")).to_be_visible()
+    expect(limits.get_by_text("128 MB")).to_be_visible()
+    same = contract.locator("tr", has_text="Asks").locator("td")
+    expect(same.first).to_be_hidden()
+    expect(same.last).to_be_visible()

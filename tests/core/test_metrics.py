@@ -147,8 +147,6 @@ def test_a_store_that_lost_everything_gets_the_living_processes_totals_again(pre
 
 PROGRAM = """
     import os, sys
-    import django
-    django.setup()
     from apps.core import metrics
     from apps.core.counted import Board
     metrics.board = Board(metrics.registry, prefix=sys.argv[1])

@@ -20,6 +20,7 @@ from apps.domain.hashline.bodies import _VALUE
 from apps.domain.internalhosts import InternalHosts
 from apps.domain.outside import unwrap
 from apps.domain.redaction import redact_text
+from apps.turns.rehearsal import _script
 
 SMALL, LARGE = 16 * 1024, 256 * 1024
 SLACK = 4
@@ -63,8 +64,8 @@ def test_redaction(unit: str) -> None:
 @pytest.mark.parametrize(
     "unit",
     [
-        *("a", "a.", "a-", "1.", "10.0.0.", "::", "a:", "fd00::", "fd00:" * 9, "::ffff:1.1.1."),
-        *("%2F", "\x1b[0m", "m", "[::", "fe80::1%", "://", "postgres:", "a" * 63 + ".", "a.intern"),
+        *("a.", "a-", "1.", "::", "fd00:" * 9, "::ffff:1.1.1.", "%2F", "\x1b[0m", "fe80::1%"),
+        *("postgres:", "a" * 63 + "."),
     ],
 )
 def test_hosts_of_our_own(unit: str) -> None:
@@ -93,8 +94,7 @@ def test_what_a_program_prints(unit: str) -> None:
 @pytest.mark.parametrize(
     "unit",
     [
-        *("\n", "\n>", "\n \n", "```\n", "~~~\n", "I ", "I have ", "I        ", "is now ", "sent "),
-        *("just ", "?)", "!", "a.a", '"', "`", "*a;", "- ", "successfully ", ": "),
+        *("\n", "\n>", "\n \n", "```\n", "I have ", "I        ", "is now ", "?)", '"', "*a;", ": "),
     ],
 )
 def test_what_an_answer_claims(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,3 +134,8 @@ def test_a_pasted_value(unit: str) -> None:
 def test_text_between_marks(unit: str) -> None:
     opened = "<<<outside-data 0123456789abcdef source=a\n"
     grows_with_the_text(lambda text: unwrap(opened + text), unit)
+
+
+@pytest.mark.parametrize("unit", [" ", "/call ", "\n", " \n"])
+def test_what_the_rehearsal_model_is_asked(unit: str) -> None:
+    grows_with_the_text(lambda text: _script(f"/call note a{text}b", {"note"}), unit)
