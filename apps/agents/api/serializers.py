@@ -17,8 +17,6 @@ from apps.core.api.serializers import (
 from apps.domain.tooling import Capability
 
 _CAPABILITIES = [capability.value for capability in Capability]
-
-
 AGENT_ROLES = [role.value for role in Role]
 
 
