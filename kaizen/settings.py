@@ -228,6 +228,7 @@ SPECTACULAR_SETTINGS = {
         "ApprovalState": "apps.approvals.models.ApprovalRequest.State",
         "ProposalState": "apps.proposals.models.PackageProposal.State",
         "ProposalTestState": "apps.proposals.models.ProposalTest.State",
+        "AgentRole": "apps.agents.api.serializers.AGENT_ROLES",
         "ArtifactRole": "apps.artifacts.api.serializers.ARTIFACT_ROLES",
         "ParticipantRole": "apps.rooms.models.Participant.Role",
     },

@@ -16,6 +16,7 @@ from apps.core.api.serializers import (
 )
 from apps.domain.tooling import Capability
 
+AGENT_ROLES = [role.value for role in Role]
 _CAPABILITIES = [capability.value for capability in Capability]
 
 
@@ -60,9 +61,7 @@ class ShareSerializer(StrictSerializer):
     """With whom, and as what: a guest uses it, a collaborator changes and shares it as well."""
 
     username = TextField(max_length=150)
-    role = serializers.ChoiceField(
-        choices=[role.value for role in Role], required=False, default=Role.GUEST.value
-    )
+    role = serializers.ChoiceField(choices=AGENT_ROLES, required=False, default=Role.GUEST.value)
 
 
 class AgentSharedWithSerializer(PersonSerializer):
@@ -70,7 +69,7 @@ class AgentSharedWithSerializer(PersonSerializer):
 
     role = serializers.SerializerMethodField()
 
-    @extend_schema_field(serializers.ChoiceField(choices=[role.value for role in Role]))
+    @extend_schema_field(serializers.ChoiceField(choices=AGENT_ROLES))
     def get_role(self, person: User) -> str:
         """Say as what."""
         manages = getattr(person, "more", False)
