@@ -19,7 +19,7 @@ from apps.artifacts.models import Artifact, ArtifactVersion
 from apps.artifacts.naming import ending_of, type_of_text
 from apps.audit.services import record
 from apps.core.blobs import get_blobs
-from apps.core.prepared import Given, Prepared
+from apps.core.prepared import Given, Prepared, both
 from apps.runs.models import Run
 from apps.sandbox.coding import sharing
 
@@ -104,13 +104,14 @@ def files_given(
         return (), 0, ()
     kept: list[ArtifactVersion] = []
     size, left_out = 0, 0
-    for row in _GIVEN.all(run=run_id, member=member.pk):
+    whose = {"run": run_id, "member": member.pk}
+    given, changes = both(_GIVEN.asked(**whose), _CHANGED.asked(**whose))
+    for row in given:
         if len(kept) < max_files and size + row.size <= max_bytes:
             kept.append(row)
             size += row.size
         else:
             left_out += 1
-    changes = _CHANGED.all(run=run_id, member=member.pk)
     return _named(kept), left_out, tuple(_changed(one) for one in changes)
 
 

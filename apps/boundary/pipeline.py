@@ -60,7 +60,7 @@ from apps.domain.tooling import (
 from apps.quotas.errors import QuotaExceeded
 from apps.rooms.services import room_last
 from apps.runs.bodies import arguments_of, projection_of
-from apps.runs.claims import lock_call, lock_run_of_call
+from apps.runs.claims import lock_run_and_call
 from apps.runs.errors import AlreadySettled
 from apps.runs.models import Call, Run
 from apps.sandbox.waiting import ProgramsLive, free_processes, holds_processes
@@ -368,7 +368,7 @@ def crossing_of(run: Run, call: Call, standing: Standing | None = None) -> Cross
 
 def _locked_rows(call_id: Any) -> tuple[Run, Call]:
     """Lock run, then call, as they now stand."""
-    run = lock_run_of_call(call_id)
-    if run is None:
+    locked = lock_run_and_call(call_id)
+    if locked is None:
         raise AlreadySettled("There is no such call.")
-    return run, lock_call(call_id)
+    return locked

@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from django.db import connection
-
+from apps.core.wire import Statement, exchange
 from apps.domain.quotas import Span, Subject, Total, Unit
 from apps.quotas.spans import spans
 
 Amounts = Mapping[Unit, int]
 Subjects = Mapping[Subject, str]
 
-_MOVE = """
+_MOVE = b"""
 INSERT INTO quotas_meter AS m (subject, subject_id, unit, span, used, held)
 SELECT * FROM unnest(
-  %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[])
+  $1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[])
 ON CONFLICT ON CONSTRAINT quotas_one_meter DO UPDATE
   SET used = m.used + EXCLUDED.used, held = m.held + EXCLUDED.held,
       updated_at = statement_timestamp()
@@ -43,9 +42,8 @@ def move(
                 for subject, ident in subjects.items()
             ]
     rows.sort()
-    with connection.cursor() as cursor:
-        cursor.execute(_MOVE, [list(column) for column in zip(*rows, strict=True)])
-        return [
-            Total(Subject(subject), Unit(unit), known[span], int(amount))
-            for subject, unit, span, amount in cursor.fetchall()
-        ]
+    moved = exchange([Statement(_MOVE, [list(column) for column in zip(*rows, strict=True)])])
+    return [
+        Total(Subject(subject), Unit(unit), known[span], int(amount))
+        for subject, unit, span, amount in moved[0]
+    ]

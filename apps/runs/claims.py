@@ -17,7 +17,7 @@ from typing import Any
 from django.db.models import Case, CharField, F, Q, QuerySet, Subquery, UUIDField, When
 from django.db.models.functions import Now
 
-from apps.core.prepared import Asked, Given, Prepared
+from apps.core.prepared import Asked, Given, Prepared, both
 from apps.rooms.services import room_last
 from apps.runs.errors import RunNotFound, RunOver, StaleFence
 from apps.runs.models import Call, Run
@@ -119,9 +119,10 @@ def lock_run(run_id: Any) -> Run:
     return run
 
 
-def lock_run_of_call(call_id: Any) -> Run | None:
-    """Lock the run of a call, first in the lock order, and return it; None without such a call."""
-    return _RUN_OF_CALL.first(call=call_id)
+def lock_run_and_call(call_id: Any) -> tuple[Run, Call] | None:
+    """Lock the run of a call, then the call, and return both; None without such a call."""
+    runs, calls = both(_RUN_OF_CALL.asked(call=call_id), _CALL.asked(call=call_id))
+    return (runs[0], calls[0]) if calls else None
 
 
 def _whole() -> QuerySet[Run]:
