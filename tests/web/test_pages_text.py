@@ -129,7 +129,7 @@ def test_long_text_is_readable_and_pinned_arguments_are_marked(run: Run) -> None
         "row => [row.className, row.querySelector('.tag') !== null, row.innerText]);"
     )
     body, project, to = run("approval.js", code, detail=detail)
-    assert "wide" in body[0]
+    assert "tall" in body[0]
     assert "Dear all,\nword" in body[2]
     assert (project[1], to[1], body[1]) == (True, False, False)
 
