@@ -11,15 +11,23 @@ import asyncio
 import contextvars
 import re
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
+
+import structlog
+from django.db import connection
 
 from apps.boundary.api.callback import LONGEST_WAIT
 from apps.boundary.api.plain import PATH, Look, look_plainly
 from apps.boundary.waiters import the_waiters
-from apps.rooms.reads import read
 from apps.runs.models import Run
 from kaizen.plainly import again, begin_lines, leave_line, plain_headers, send_answer
+
+log = structlog.get_logger(__name__)
+
+THREADS = 4
+"""Fewer than the connection pool holds, so that others always find one too."""
 
 _WHERE = re.compile(
     re.escape(PATH) + r"/([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
@@ -43,6 +51,8 @@ class WaitDoor:
 
     def __init__(self, inside: Any) -> None:
         self._inside = inside
+        # Apart from those that read for sockets: each of these also counts, and may wait for that.
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="questions")
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         """Answer one request."""
@@ -59,14 +69,18 @@ class WaitDoor:
         if body:
             await self._inside(scope, again(body, not more, receive), send)
             return
-        look = await _look(asked, counted=False)
-        if look.awaited is not None and asked.seconds:
-            if not await _waited(look.awaited, asked, receive):
-                return
-            look = await _look(asked, counted=True)
-        leave = contextvars.Context()
-        leave.run(begin_lines, scope, asked.correlation_id)
-        leave.run(leave_line, look.answer, f"GET {scope['path']}")
+        lines = contextvars.Context()
+        lines.run(begin_lines, scope, asked.correlation_id)
+        try:
+            look = await self._told(asked, receive)
+        except Exception:  # noqa: BLE001 - whatever broke, its view answers and tells as usual
+            lines.run(log.exception, "question_broke")
+            await self._inside(scope, again(b"", True, receive), send)
+            return
+        if look is None:
+            lines.run(log.warning, "request_cancelled", request=f"GET {scope['path']}")
+            return
+        lines.run(leave_line, look.answer, f"GET {scope['path']}")
         await send_answer(
             send,
             look.answer,
@@ -74,6 +88,26 @@ class WaitDoor:
             secure=scope["scheme"] == "https",
             correlation_id=asked.correlation_id,
         )
+
+    async def _told(self, asked: _Asked, receive: Any) -> Look | None:
+        """Look, wait and look again; None where nobody listens any more."""
+        look = await self._look(asked, counted=False)
+        if look.awaited is None or not asked.seconds:
+            return look
+        if not await _waited(look.awaited, asked, receive):
+            return None
+        return await self._look(asked, counted=True)
+
+    async def _look(self, asked: _Asked, *, counted: bool) -> Look:
+        def look() -> Look:
+            begin_lines(asked.scope, asked.correlation_id)
+            try:
+                return look_plainly(asked.authorization, asked.call_id, counted=counted)
+            finally:
+                connection.close()
+
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, contextvars.Context().run, look)
 
 
 def _read(scope: dict[str, Any]) -> _Asked | None:
@@ -93,14 +127,6 @@ def _read(scope: dict[str, Any]) -> _Asked | None:
         scope,
         uuid.uuid4(),
     )
-
-
-async def _look(asked: _Asked, *, counted: bool) -> Look:
-    def look() -> Look:
-        begin_lines(asked.scope, asked.correlation_id)
-        return look_plainly(asked.authorization, asked.call_id, counted=counted)
-
-    return await read(contextvars.Context().run, look)
 
 
 async def _waited(run: Run, asked: _Asked, receive: Any) -> bool:

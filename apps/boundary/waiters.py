@@ -72,7 +72,8 @@ class Waiters:
         try:
             async with asyncio.timeout(seconds):
                 if self._rooms[room_id] == 1:
-                    await self._subscription.add(room_id)
+                    # Others count on it, also when this one hangs up meanwhile.
+                    await asyncio.shield(self._subscription.add(room_id))
                 # It may have settled before anybody listened.
                 self._look.set()
                 await settled.wait()

@@ -87,7 +87,7 @@ class _Bound:
             return self._with_held(execute, sql, params, many, context)
         self._send_held(context)
         if self._set_at is None or self._set_at - self._deadline.remaining > TIGHTEN_AFTER:
-            context["connection"].connection.execute(self._setting())
+            self._send(context, self._setting())
         return execute(sql, params, many, context)
 
     def _with_held(
@@ -104,8 +104,15 @@ class _Bound:
 
     def _send_held(self, context: dict[str, Any]) -> None:
         if self._held:
-            context["connection"].connection.execute(f"{self._held}; {self._setting()}")
+            self._send(context, f"{self._held}; {self._setting()}")
             self._held = ""
+
+    @staticmethod
+    def _send(context: dict[str, Any], text: str) -> None:
+        """Send what nobody asked for, and fail as what was asked for would."""
+        current = context["connection"]
+        with current.wrap_database_errors:
+            current.connection.execute(text)
 
     def _setting(self) -> str:
         self._set_at = self._deadline.remaining

@@ -49,7 +49,9 @@ _COLON: Final = "(?::|%3[Aa])"
 _PLAIN_COLON: Final = re.compile("%3[Aa]")
 # It may end as an address of version 4, and name the network card behind a percent sign.
 _VERSION_6: Final = re.compile(
-    rf"{_BEFORE_6}({_GROUP}(?:{_COLON}{_GROUP}){{2,8}}(?:(?:\.[0-9]{{1,3}}){{3}})?)"
+    # Its colons are all plain or all escaped: an escaped one after plain ones begins a port.
+    rf"{_BEFORE_6}((?:{_GROUP}(?::{_GROUP}){{2,8}}|{_GROUP}(?:%3[Aa]{_GROUP}){{2,8}})"
+    rf"(?:(?:\.[0-9]{{1,3}}){{3}})?)"
     rf"(?:%(?:25)?[A-Za-z][0-9A-Za-z_-]{{0,14}})?{_AFTER_6}"
 )
 

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,7 +88,9 @@ class GroupTree:
         changes nothing, and is done beside whatever comes before the move that counts. No group
         can be made meanwhile.
         """
-        _aside.submit(self._move_to_where_we_are)
+        # Where no thread can be had any more, the move that counts takes its time.
+        with suppress(RuntimeError):
+            _aside.submit(self._move_to_where_we_are)
 
     def _move_to_where_we_are(self) -> None:
         try:

@@ -230,9 +230,9 @@ def launch(host: Host, spec: SandboxSpec, limits: Limits) -> LiveSandbox:
     except OSError as problem:
         give_back()
         raise LaunchFailed(f"No control group could be made: {problem.strerror}.") from problem
-    if host.groups is not None:
-        host.groups.hasten()
     try:
+        if host.groups is not None:
+            host.groups.hasten()
         return _Launch(host, spec, limits, uid, group, give_back).run()
     except BaseException:
         if group is not None:

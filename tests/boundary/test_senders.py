@@ -25,7 +25,7 @@ from apps.core import once
 from apps.domain.proofs import Proof
 from apps.rooms.models import Room
 from apps.runs.models import Call, Run
-from kaizen.door import _plain_headers
+from kaizen.door import _plain
 from tests.boundary.test_statements import STATEMENTS
 from tests.factories.asgi import through_server
 from tests.factories.keys import KeyHolder
@@ -207,7 +207,7 @@ def test_two_proofs_in_one_request_are_none(runtime: Runtime) -> None:
     asked = {
         "path": CALLS, "method": "POST", "query_string": b"", "scheme": "http", "headers": pair,
     }  # fmt: skip
-    assert _plain_headers(asked) is None
+    assert _plain(asked) is None
 
 
 def test_a_plain_token_stays_plain_and_is_told_so(room: Room, member: User, by_view: bool) -> None:

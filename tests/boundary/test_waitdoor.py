@@ -11,6 +11,7 @@ import pytest
 from django.db import connection
 
 from apps.accounts.models import User
+from apps.audit.models import AuditRow
 from apps.boundary import external
 from apps.boundary.api.plain import PATH
 from apps.boundary.external import Opened, open_external_run
@@ -169,6 +170,28 @@ def test_a_problem_has_the_same_form_from_both(
         k: v for k, v in theirs.json().items() if k not in own
     }
     assert ours.json()["correlation_id"] == ours.headers["x-correlation-id"]
+
+
+def test_whoever_asks_for_what_is_not_theirs_is_named_in_the_record(
+    opened: Opened, member: User
+) -> None:
+    for view in ({}, BY_VIEW):
+        assert ask(opened, uuid.uuid4(), **view).status_code == 404
+    actors = AuditRow.objects.filter(subject__startswith="route:GET").values_list(
+        "actor", flat=True
+    )
+    assert list(actors) == [member.key, member.key]
+
+
+def test_what_breaks_at_the_door_is_answered_by_the_view(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise LookupError("The door is broken.")
+
+    monkeypatch.setattr(waitdoor, "look_plainly", broken)
+    answer = ask(opened, propose(opened), "?wait=1")
+    assert (answer.status_code, answer.json()["outcome"]) == (200, "ok")
 
 
 def test_a_call_of_another_run_is_as_unknown_as_none(

@@ -16,7 +16,6 @@ from apps.core.api.serializers import (
 )
 from apps.domain.tooling import Capability
 
-AGENT_ROLES = [role.value for role in Role]
 _CAPABILITIES = [capability.value for capability in Capability]
 AGENT_ROLES = [role.value for role in Role]
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from rest_framework.renderers import JSONRenderer
 
+from apps.accounts.models import User
 from apps.boundary.api.callback import NO_CALL, CallsView, CallView, RunView, call_view
 from apps.boundary.crossing import Settled
 from apps.boundary.external import call_from, count_call, run_of_token
@@ -112,10 +113,12 @@ def look_plainly(authorization: str, call_id: uuid.UUID, *, counted: bool) -> Lo
 
     A request that waits looks twice and is `counted` the second time already.
     """
+    member: User | None = None
     try:
         run = run_of_token(
             read_sender(authorization=authorization, proof="", method="GET", address="").token
         )
+        member = run.member
         if not counted:
             count_call(run)
         call = call_of_run(run_id=run.pk, call_id=call_id)
@@ -123,17 +126,20 @@ def look_plainly(authorization: str, call_id: uuid.UUID, *, counted: bool) -> Lo
             raise NotFound(NO_CALL)
         body = _text(call_view(call))
     except Exception as failure:  # noqa: BLE001 - told and logged as in every other view
-        return Look(_problem(failure, "GET", f"{PATH}/{call_id}", CallView()))
+        return Look(_problem(failure, "GET", f"{PATH}/{call_id}", CallView(), member))
     done = call.state == CallState.SETTLED.value
     answer = Answer(200 if done else 202, "application/json", body, {}, member_id=run.member_id)
     return Look(answer, None if done else run)
 
 
-def _problem(failure: Exception, method: str, path: str, view: RunView) -> Answer:
-    asked = SimpleNamespace(user=None, method=method, path=path)
+def _problem(
+    failure: Exception, method: str, path: str, view: RunView, member: User | None = None
+) -> Answer:
+    asked = SimpleNamespace(user=member, method=method, path=path)
     told = problem_handler(failure, {"request": asked, "view": view})
     headers = {name: told.headers[name] for name in _TOLD if name in told.headers}
-    return Answer(told.status_code, CONTENT_TYPE, _text(told.data), headers)
+    member_id = member.pk if member is not None else None
+    return Answer(told.status_code, CONTENT_TYPE, _text(told.data), headers, member_id=member_id)
 
 
 def _is_plain(value: Any, most: int) -> bool:
