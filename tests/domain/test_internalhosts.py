@@ -39,7 +39,7 @@ HOSTS = InternalHosts(
         ("at 12:30:45 it was 10.30.0.1", "at 12:30:45 it was 10.30.0.1"),
         # What ends an escape is no part of the name behind it.
         ("?to=http%3A%2F%2Fdb.internal%3A5432", "?to=http%3A%2F%2F[internal host]%3A5432"),
-        ("http://fd00::1%3A443/ [fd12::1]%3a80", "http://[internal host]%3A443/ [[internal host]]%3a80"),
+        ("//fd00::1%3A443/, [fd12::1]%3a80", "//[internal host]%3A443/, [[internal host]]%3a80"),
         ("%252Fdb.internal, %2f10.0.0.5", "%252F[internal host], %2f[internal host]"),
         (r'{"error": "away:\n\tdb.internal"}', r'{"error": "away:\n\t[internal host]"}'),
         (r"\u0022kaizen-web-1\u0022", r"\u0022[internal host]\u0022"),
