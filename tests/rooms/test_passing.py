@@ -81,11 +81,13 @@ def test_a_stream_is_opened_before_it_is_fed(room_id: str) -> None:
 def test_the_distance_between_frames_keeps_no_end_waiting(
     room_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "INTERVAL", 3600.0)
     with writer(room_id) as stream:
         stream.open()
         stream.feed("shown")
         soon(lambda: shown(room_id) == ["shown"])
+        monkeypatch.setattr(streams, "INTERVAL", 3600.0)
+        stream.feed(" and shown")
+        soon(lambda: shown(room_id) == ["shown and shown"])
         stream.feed(" and kept back")
         stream.close("said")
         # Closing waits a second at most, so only what ended at once has shown and removed all.
