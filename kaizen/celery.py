@@ -37,9 +37,15 @@ def listen_for_this_node(instance: Any, **_: object) -> None:
 
 @worker_ready.connect
 @beat_init.connect
+def everything_is_loaded(**_: object) -> None:
+    """Look for garbage seldom, now that all is there that stays for good."""
+    look_seldom()
+
+
+@worker_ready.connect
+@beat_init.connect
 def say_ready(**_: object) -> None:
     """Touch the file by which the supervisor knows that this program can work now."""
-    look_seldom()
     mark = os.environ.get("KAIZEN_READY_FILE")
     if mark:
         Path(mark).touch()

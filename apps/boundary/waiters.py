@@ -60,7 +60,7 @@ class Waiters:
         return self._members.total() >= MAX_WAITING
 
     async def wait(
-        self, *, room_id: str, call_id: uuid.UUID, seconds: float, member_id: int = 0
+        self, *, room_id: str, call_id: uuid.UUID, seconds: float, member_id: int
     ) -> None:
         """Wait until the call has settled, or for as long as asked; not where there is no place."""
         if self.full or self._members[member_id] >= MAX_OF_ONE_MEMBER:

@@ -221,7 +221,10 @@ class _Wire:
         if not result.nfields:
             return []
         loads.set_pgresult(result)
-        return cast(Rows, loads.load_rows(0, result.ntuples, tuple))
+        rows = cast(Rows, loads.load_rows(0, result.ntuples, tuple))
+        # What a statement returned may be large, and its reader lives as long as the connection.
+        loads.set_pgresult(None)
+        return rows
 
     def _next(self) -> Any:
         """Return the next result, waiting for it where another thread may go on."""

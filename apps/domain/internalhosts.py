@@ -46,7 +46,7 @@ _BEFORE_6: Final = rf"(?:(?<![0-9A-Za-z:])|{_ESCAPE})"
 _AFTER_6: Final = r"(?![0-9A-Za-z:])"
 _GROUP: Final = r"[0-9A-Fa-f]{0,4}"
 _COLON: Final = "(?::|%3[Aa])"
-_PLAIN_COLON: Final = re.compile("%3[Aa]")
+_ESCAPED_COLON: Final = re.compile("%3[Aa]")
 # It may end as an address of version 4, and name the network card behind a percent sign.
 _VERSION_6: Final = re.compile(
     # Its colons are all plain or all escaped: an escaped one after plain ones begins a port.
@@ -162,7 +162,8 @@ class InternalHosts:
     def _judged(self, found: re.Match[str]) -> str:
         # Of one address there are many spellings, so what could be one is read and compared.
         try:
-            address = ipaddress.ip_address(_PLAIN_COLON.sub(":", found.group(found.lastindex or 0)))
+            spelt = _ESCAPED_COLON.sub(":", found.group(found.lastindex or 0))
+            address = ipaddress.ip_address(spelt)
         except ValueError:
             return found.group()
         for one in _meant(address):

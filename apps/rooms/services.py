@@ -201,7 +201,8 @@ def _append_all(
     try:
         answers = exchange(statements, then_commit=then_commit)
     except IntegrityError as broken:
-        if isinstance(broken.__cause__, NotNullViolation):
+        # Only a statement of an event fails so for want of a room.
+        if not rows and isinstance(broken.__cause__, NotNullViolation):
             raise NotFound("There is no such room.") from broken
         raise
     for row, returned in zip(rows, answers, strict=False):

@@ -54,8 +54,6 @@ _BUSY: Final = (
     "Another call is working in this workspace and did not finish in time. Nothing was done; try"
     " again in a moment."
 )
-
-
 _LOST: Final = "The workspace was given to another call, or deleted, meanwhile. Nothing was kept."
 
 

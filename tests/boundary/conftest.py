@@ -4,6 +4,7 @@ import pytest
 
 from apps.accounts.models import User
 from apps.agents.models import Agent
+from apps.boundary.external import Opened, open_external_run
 from apps.rooms.models import Room
 from apps.runs.models import Run
 from tests.factories.rooms import claimed_run, make_agent, make_member, make_room
@@ -32,3 +33,9 @@ def room(member: User, agent: Agent, guest: User) -> Room:
 @pytest.fixture
 def run(room: Room, agent: Agent, member: User) -> Run:
     return claimed_run(room, agent, member)
+
+
+@pytest.fixture
+def opened(room: Room, member: User) -> Opened:
+    """A run of another runtime, with its token."""
+    return open_external_run(room_id=room.pk, member=member, agent_slug="scribe")

@@ -8,36 +8,18 @@ from typing import Any
 
 import pytest
 
-from apps.accounts.models import User
 from apps.boundary import external
 from apps.boundary.api.plain import MAX_PLAIN_BYTES, PATH, read_plainly
-from apps.boundary.external import Opened, open_external_run
+from apps.boundary.external import Opened
 from apps.core import afterwards
 from apps.rooms import relay
-from apps.rooms.models import Room
 from apps.runs.models import Call
 from kaizen import door
 from tests.factories.asgi import through_server
-from tests.factories.rooms import make_agent, make_member, make_room
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PLAIN = {"name": "list_available_agents", "arguments": {}, "proposal_id": "1"}
-
-
-@pytest.fixture
-def member(transactional_db: None) -> User:
-    return make_member("mara")
-
-
-@pytest.fixture
-def room(member: User) -> Room:
-    return make_room(member, make_agent(member, slug="scribe"))
-
-
-@pytest.fixture
-def opened(room: Room, member: User) -> Opened:
-    return open_external_run(room_id=room.pk, member=member, agent_slug="scribe")
 
 
 @pytest.fixture

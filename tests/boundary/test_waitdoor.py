@@ -23,26 +23,10 @@ from kaizen import waitdoor
 from kaizen.asgi import application
 from tests.factories.asgi import through_server
 from tests.factories.questions import make_question
-from tests.factories.rooms import make_agent, make_member, make_room
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 BY_VIEW = {"DPoP": "a proof, which a token that is bound to nothing does not need"}
-
-
-@pytest.fixture
-def member(transactional_db: None) -> User:
-    return make_member("mara")
-
-
-@pytest.fixture
-def room(member: User) -> Room:
-    return make_room(member, make_agent(member, slug="scribe"))
-
-
-@pytest.fixture
-def opened(room: Room, member: User) -> Opened:
-    return open_external_run(room_id=room.pk, member=member, agent_slug="scribe")
 
 
 @pytest.fixture

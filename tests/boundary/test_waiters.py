@@ -43,7 +43,7 @@ async def test_all_who_wait_for_a_call_hear_of_its_end_together() -> None:
     room_id = str(call.run.room_id)
 
     async def wait() -> None:
-        await the_waiters().wait(room_id=room_id, call_id=call.pk, seconds=60)
+        await the_waiters().wait(room_id=room_id, call_id=call.pk, seconds=60, member_id=1)
 
     waiting = [asyncio.create_task(wait()) for _ in range(20)]
     await asyncio.sleep(0.2)
@@ -57,7 +57,7 @@ async def test_a_wait_for_what_has_settled_ends_without_a_bell() -> None:
     await sync_to_async(settle)(call)
     room_id = str(call.run.room_id)
     await asyncio.wait_for(
-        the_waiters().wait(room_id=room_id, call_id=call.pk, seconds=60), timeout=20
+        the_waiters().wait(room_id=room_id, call_id=call.pk, seconds=60, member_id=1), timeout=20
     )
 
 
@@ -65,7 +65,9 @@ async def test_without_redis_a_wait_ends_all_the_same(settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     call = await sync_to_async(a_waiting_call)()
     room_id = str(call.run.room_id)
-    waiting = asyncio.create_task(Waiters().wait(room_id=room_id, call_id=call.pk, seconds=60))
+    waiting = asyncio.create_task(
+        Waiters().wait(room_id=room_id, call_id=call.pk, seconds=60, member_id=1)
+    )
     await asyncio.sleep(0)
     await sync_to_async(settle)(call)
     await asyncio.wait_for(waiting, 20)
@@ -75,7 +77,7 @@ async def test_places_are_bounded_and_given_back(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(waiters, "MAX_WAITING", 1)
     here = Waiters()
     waiting = asyncio.create_task(
-        here.wait(room_id=str(uuid.uuid4()), call_id=uuid.uuid4(), seconds=60)
+        here.wait(room_id=str(uuid.uuid4()), call_id=uuid.uuid4(), seconds=60, member_id=1)
     )
     await asyncio.sleep(0)
     assert here.full

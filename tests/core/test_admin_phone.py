@@ -6,45 +6,31 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import Browser, Page, expect
 
 from apps.accounts.models import User
 from apps.proposals import services
 from apps.proposals.models import PackageProposal
-from tests.browser import chromium, watched
+from tests.browser import PHONE, beside_a_browser, chromium, opened_by
 from tests.factories import packages as made
 from tests.factories.runs import finished_run
 from tests.proposals.conftest import give_receipt
 
-__all__ = ["chromium"]
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def beside_a_browser() -> Iterator[None]:
-    """Let this thread use the database: the loop in it is only the browser's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-        yield
+__all__ = ["beside_a_browser", "chromium"]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("beside_a_browser"),
+]
 
 
 @pytest.fixture
 def phone(chromium: Browser, live_server: Any, settings: Any) -> Iterator[Page]:
     """The administrator's phone, signed in."""
-    settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = False
-    client = Client()
-    client.force_login(User.objects.create_user("ines", is_staff=True, is_superuser=True))
-    name = settings.SESSION_COOKIE_NAME
-    value = client.cookies[name].value
-    context = chromium.new_context(base_url=live_server.url, viewport={"width": 390, "height": 844})
-    context.add_cookies([{"name": name, "value": value, "url": live_server.url}])
-    page = context.new_page()
-    wrong = watched(page)
-    yield page
-    assert wrong == []
-    context.close()
+    ines = User.objects.create_user("ines", is_staff=True, is_superuser=True)
+    with opened_by(ines, chromium, live_server, settings, viewport=PHONE) as page:
+        yield page
 
 
 def test_on_a_phone_each_value_of_a_table_stands_beside_its_name(phone: Page) -> None:

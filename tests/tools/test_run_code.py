@@ -106,6 +106,13 @@ def test_the_files_of_a_workspace_stay_for_later_calls(run: Run) -> None:
     assert later.value["stdout"] == "seven 7\n"
 
 
+@pytest.mark.parametrize("leave", ["exit", "quit"])
+def test_what_every_python_program_expects_is_there(run: Run, leave: str) -> None:
+    ran = Ran(run, f"print(callable(help), help.__module__ != __name__)\n{leave}(3)")
+    assert ran.value["stdout"] == "True True\n"
+    assert ran.value["exit_code"] == 3
+
+
 # --- whose failure it is, and how it is mended
 
 

@@ -6,11 +6,11 @@ from django.test import Client
 from apps.accounts.models import User
 from apps.agents.models import Agent
 from apps.rooms.models import Room
-from tests.browser import chromium
+from tests.browser import beside_a_browser, chromium
 from tests.factories.rooms import make_agent, make_member, make_room
 from tests.web.modules import blank_page, run
 
-__all__ = ["blank_page", "chromium", "run"]
+__all__ = ["beside_a_browser", "blank_page", "chromium", "run"]
 
 
 def signed_in(user: User) -> Client:

@@ -20,42 +20,26 @@ from apps.runs.services import park_run
 from apps.sandbox.contents import take_back
 from apps.sandbox.leases import hold
 from apps.sandbox.spec import WorkChanges, WorkFile
-from tests.browser import watched
+from tests.browser import PHONE, opened_by
 from tests.factories.effects import Letters, offer, outside_tool
 from tests.factories.rooms import claimed_run, crossed
-from tests.web.conftest import signed_in
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("beside_a_browser"),
+]
 
-WIDTH = 390
 FINGER = 44
 UNBROKEN = "Unteilbar" * 13
 LONG = "a letter that goes on " * 30 + "to its very end"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def beside_a_browser() -> Iterator[None]:
-    """Let this thread use the database: the loop in it is only the browser's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-        yield
-
-
 @pytest.fixture
 def phone(chromium: Browser, live_server: Any, settings: Any, member: User) -> Iterator[Page]:
     """The member's phone, signed in."""
-    settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = False
-    name = settings.SESSION_COOKIE_NAME
-    value = signed_in(member).cookies[name].value
-    context = chromium.new_context(
-        base_url=live_server.url, viewport={"width": WIDTH, "height": 844}
-    )
-    context.add_cookies([{"name": name, "value": value, "url": live_server.url}])
-    page = context.new_page()
-    wrong = watched(page)
-    yield page
-    assert wrong == []
-    context.close()
+    with opened_by(member, chromium, live_server, settings, viewport=PHONE) as page:
+        yield page
 
 
 @pytest.fixture
@@ -79,7 +63,7 @@ def in_reach(control: Locator) -> None:
     assert box["height"] >= FINGER, box
     assert box["width"] >= FINGER, box
     assert box["x"] >= 0, box
-    assert box["x"] + box["width"] <= WIDTH, box
+    assert box["x"] + box["width"] <= PHONE["width"], box
 
 
 @pytest.mark.parametrize("place", ["inbox", "room"])

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.test import Client
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from apps.accounts.models import User
@@ -17,37 +16,22 @@ from apps.sandbox.contents import take_back
 from apps.sandbox.leases import hold
 from apps.sandbox.models import Workspace
 from apps.sandbox.spec import WorkChanges, WorkFile
-from tests.browser import watched
+from tests.browser import opened_by
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("beside_a_browser"),
+]
 
 EMPTY = "It is empty. Agents put files here when they run code for you."
 
 
-@pytest.fixture(scope="module", autouse=True)
-def beside_a_browser() -> Iterator[None]:
-    """Let this thread use the database: the loop in it is only the browser's."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
-        yield
-
-
 @pytest.fixture
-def page(
-    chromium: Browser, live_server: Any, settings: Any, member: User, client: Client
-) -> Iterator[Page]:
+def page(chromium: Browser, live_server: Any, settings: Any, member: User) -> Iterator[Page]:
     """The member's browser, signed in."""
-    settings.SESSION_COOKIE_SECURE = settings.CSRF_COOKIE_SECURE = False
-    client.force_login(member)
-    name = settings.SESSION_COOKIE_NAME
-    context = chromium.new_context(base_url=live_server.url, accept_downloads=True)
-    value = client.cookies[name].value
-    context.add_cookies([{"name": name, "value": value, "url": live_server.url}])
-    one = context.new_page()
-    wrong = watched(one)
-    yield one
-    assert wrong == []
-    context.close()
+    with opened_by(member, chromium, live_server, settings, accept_downloads=True) as page:
+        yield page
 
 
 def fill(member: User, room: Room, *files: WorkFile) -> None:

@@ -63,7 +63,7 @@ def start_of(language: Language, code: str, *, runtimes: Collection[str]) -> Sta
     match language:
         case Language.PYTHON:
             return Start(
-                # Without the site module, which takes as long to start as all the rest; see there.
+                # Without the site module, which is slow to set up; the launcher stands in for it.
                 argv=("python", "-I", "-S", "-u", "-B", "/kaizen/run_program.py"),
                 runtimes=office,
                 harness=(("run_program.py", _LAUNCHER.read_bytes()), ("program.py", written)),
