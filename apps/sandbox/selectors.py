@@ -77,15 +77,6 @@ class SandboxState:
     node: str
     mend: str = ""
 
-    @property
-    def story(self) -> str:
-        """Return everything in one text, for a page that has room for one."""
-        told = [f"In force: {line}." for line in self.in_force]
-        told += [f"Missing: {line}" for line in self.missing]
-        if self.mend:
-            told.append(f"To mend it: {self.mend}")
-        return " ".join([self.sentence, *told])
-
 
 def sandbox_state(
     *, fresh: bool = False, patience: float | None = None, with_syntax: bool = False

@@ -79,7 +79,7 @@ def test_data_and_readiness_say_the_same(settings: Any, daemon: Daemon) -> None:
     told = json.loads(as_json.getvalue())
     assert told["ready"]
     assert set(told["runtimes"]) == {"office", "node", "pi"}
-    shown = sandbox_part().sentence
+    shown = sandbox_part().story
     assert shown.startswith(told["sentence"])
     for line in (*told["in_force"], *told["missing"]):
         assert line in shown or line.startswith("syntax")
