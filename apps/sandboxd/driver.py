@@ -19,10 +19,11 @@ from apps.sandboxd.cgroups import GroupTree, find_tree
 from apps.sandboxd.describe import in_force, missing
 from apps.sandboxd.egress_route import Resolver, Routes
 from apps.sandboxd.jobs import Reason, SandboxResult, SandboxSpec
-from apps.sandboxd.launch import Host, Launcher, LaunchFailed, LiveSandbox, NotDead
+from apps.sandboxd.launch import Host, Launcher, LaunchFailed
 from apps.sandboxd.launch import launch as launch_sandbox
 from apps.sandboxd.layout import Layout, Runtime
 from apps.sandboxd.limits import Limits
+from apps.sandboxd.live import LiveSandbox, NotDead
 from apps.sandboxd.probe import (
     INSIDE,
     SENTENCES,

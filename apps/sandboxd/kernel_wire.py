@@ -12,18 +12,20 @@ from apps.domain.paths import BadPath, check_tree
 from apps.domain.wire import BadFrame, BadJson, JsonValue, Message, read_json
 from apps.sandboxd.exchange import Exchange, Terms
 from apps.sandboxd.frames import MAX_LINE
-from apps.sandboxd.jobs import (
-    MAX_DEADLINE_MS,
-    BadJob,
+from apps.sandboxd.job_wire import (
     MessageFields,
-    Reason,
-    SandboxResult,
-    SandboxSpec,
-    check_outputs,
     decode_job,
     decode_result,
     encode_job,
     encode_result,
+)
+from apps.sandboxd.jobs import (
+    MAX_DEADLINE_MS,
+    BadJob,
+    Reason,
+    SandboxResult,
+    SandboxSpec,
+    check_outputs,
 )
 from apps.sandboxd.workfiles import MAX_WORK_FILES, Known
 
