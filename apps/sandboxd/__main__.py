@@ -137,6 +137,11 @@ def main(given: Sequence[str] | None = None) -> int:
     named = said.bwrap or (
         Path(os.environ["KAIZEN_BWRAP"]) if "KAIZEN_BWRAP" in os.environ else None
     )
+    # As root each running sandbox has a user id of its own; one is left for the probe.
+    most = said.uid_range.count - 1 if os.geteuid() == 0 else said.jobs + said.kernels + said.ready
+    running = min(said.jobs, most)
+    kernels = min(said.kernels, most - running)
+    ready = min(said.ready, most - running - kernels)
     code = Path(__file__).resolve().parents[2]
     options = Options(
         state=said.state,
@@ -146,14 +151,12 @@ def main(given: Sequence[str] | None = None) -> int:
         cgroup_required=said.cgroup_required,
         egress_exempt=exempt,
         node=said.node[:64],
+        ready=ready,
+        ready_seconds=said.ready_seconds,
         # Should one of these lie under /usr, sandboxes see an empty folder in its place.
         hidden=(code, said.state.resolve(), said.socket.resolve().parent, *_environments()),
         stores=tuple(store.resolve() for store in said.store),
     )
-    # As root each running sandbox has a user id of its own; one is left for the probe.
-    most = said.uid_range.count - 1 if os.geteuid() == 0 else said.jobs + said.kernels + said.ready
-    running = min(said.jobs, most)
-    kernels = min(said.kernels, most - running)
     service = Service(
         socket=said.socket,
         allowed=frozenset({os.geteuid(), 0, *said.allow_uid}),
@@ -161,7 +164,7 @@ def main(given: Sequence[str] | None = None) -> int:
         waiting=said.queue,
         ceilings=ceilings,
         kernels=kernels,
-        ready=min(said.ready, most - running - kernels),
+        ready=ready,
         ready_seconds=said.ready_seconds,
         kernels_of_one=said.kernels_of_one,
         node=said.node[:64],

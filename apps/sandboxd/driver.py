@@ -75,6 +75,8 @@ class Options:
     hidden: tuple[Path, ...] = ()
     stores: tuple[Path, ...] = ()
     node: str = ""
+    ready: int = 0
+    ready_seconds: int = 0
 
 
 class Silent:
@@ -263,8 +265,14 @@ class BubblewrapDriver:
             status=ProbeStatus.READY,
             sentence=f"Sandboxes run Python {python} under bubblewrap {host.bubblewrap.label}.",
             in_force=in_force(
-                host, runtimes, uids=said.uids, exempt=said.egress_exempt, node=said.node
-            ),
+                host,
+                runtimes,
+                uids=said.uids,
+                exempt=said.egress_exempt,
+                node=said.node,
+                ready=said.ready,
+                ready_seconds=said.ready_seconds,
+            ),  # fmt: skip
             missing=missing(host, runtimes),
             python=python,
             runtimes=tuple(runtimes.items()),

@@ -63,9 +63,10 @@ class LiveSandbox:
         """Put files into the workspace before the program begins, or raise BadWorkFiles."""
         stage(self.workspace, files, uid=self.uid)
 
-    def is_dying(self) -> bool:
-        """Tell whether its program has ended, or all of it has."""
-        return any(is_ready(number, 0) for number in (self.outer_fd, self.init_fd))
+    def is_waiting(self) -> bool:
+        """Tell whether its program lives and has said nothing since it was ready."""
+        heard = (self.outer_fd, self.init_fd, self.stdout, self.stderr, self.result.fileno())
+        return not any(is_ready(number, 0) for number in heard)
 
     def end(self) -> None:
         """Kill all of it and let go of every handle; raise NotDead where that cannot be."""

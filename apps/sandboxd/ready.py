@@ -97,9 +97,11 @@ class Ready:
 
     def _take(self, shape: SandboxSpec) -> LiveSandbox | None:
         while (found := self._remove(lambda one: one.shape == shape)) is not None:
-            if not found.live.is_dying():
+            if found.live.is_waiting():
                 return found.live
-            _log.warning("A sandbox ended while it waited for a job.")
+            _log.warning(
+                "A sandbox that waited for a job ended, or said something; it is not used."
+            )
             _end(found.live)
         return None
 

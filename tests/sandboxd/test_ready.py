@@ -197,6 +197,15 @@ def test_a_job_of_another_kind_never_gets_what_waits(
     assert told.stdout.decode().strip() not in walls
 
 
+@pytest.mark.parametrize("where", [1, 2, 3], ids=["output", "errors", "result"])
+def test_one_that_says_anything_while_it_waits_is_not_used(keeping_two: Daemon, where: int) -> None:
+    talks = f"import os; os.write(1, b'.'); os.write({where}, b'x'); os.read(0, 65536)"
+    spec = {"harness": (("run_program.py", talks.encode()),)}
+    for _ in range(2):
+        asked_and_waiting(keeping_two, "", **spec)
+    assert b"it is not used" in keeping_two.log.read_bytes()
+
+
 def test_no_more_wait_than_may_and_what_was_asked_for_last_has_the_place(
     another_daemon: Starter,
 ) -> None:
