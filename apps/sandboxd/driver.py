@@ -272,7 +272,7 @@ class BubblewrapDriver:
                 node=said.node,
                 ready=said.ready,
                 ready_seconds=said.ready_seconds,
-            ),  # fmt: skip
+            ),
             missing=missing(host, runtimes),
             python=python,
             runtimes=tuple(runtimes.items()),
