@@ -41,13 +41,18 @@ class Ready:
         self._driver = driver
         self._most = most
         self._seconds = seconds
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._waiting: list[_Waiting] = []
-        self._launching = 0
+        self._launching: list[SandboxSpec] = []
+        self._hoping: list[SandboxSpec] = []
+        self._looks = 0
         self._closed = False
 
     def start(self, spec: SandboxSpec, limits: Limits) -> LiveSandbox:
-        """Return a sandbox for a job: one that waits for its like, or else one launched now."""
+        """Return a sandbox for a job: one that waits for its like, or else one launched now.
+
+        One that is being launched already is there sooner than another would be.
+        """
         live = self._take(spec.shape(limits)) if spec.waits else None
         if live is None:
             return self._driver.start(spec, limits)
@@ -67,23 +72,25 @@ class Ready:
         if not spec.waits or spec.network:
             return
         shape = spec.shape(limits)
-        with self._lock:
+        with self._changed:
             alike = sum(1 for one in self._waiting if one.shape == shape)
-            if self._closed or alike + self._launching >= self._most:
+            if self._closed or alike + len(self._launching) >= self._most:
                 return
-            self._launching += 1
-            others = self._others(shape)
+            self._launching.append(shape)
+            others, looks = self._others(shape), self._looks
         try:
             for one in others:
                 _end(one.live)
-            self._keep(shape, self._driver.start(shape, limits))
+            self._keep(shape, self._driver.start(shape, limits), looks)
         finally:
-            with self._lock:
-                self._launching -= 1
+            with self._changed:
+                self._launching.remove(shape)
+                self._changed.notify_all()
 
     def drop(self) -> None:
         """End all that wait: the machine may have changed since they were launched."""
-        with self._lock:
+        with self._changed:
+            self._looks += 1
             waiting, self._waiting = self._waiting, []
         for one in waiting:
             one.expiry.cancel()
@@ -91,27 +98,36 @@ class Ready:
 
     def close(self) -> None:
         """End all that wait, and keep none from now on."""
-        with self._lock:
+        with self._changed:
             self._closed = True
         self.drop()
 
     def _take(self, shape: SandboxSpec) -> LiveSandbox | None:
-        while (found := self._remove(lambda one: one.shape == shape)) is not None:
+        while (found := self._await(shape)) is not None:
             if found.live.is_waiting():
                 return found.live
-            _log.warning(
-                "A sandbox that waited for a job ended, or said something; it is not used."
-            )
+            _log.warning("A waiting sandbox ended or said something; it is not used.")
             _end(found.live)
         return None
 
-    def _keep(self, shape: SandboxSpec, live: LiveSandbox) -> None:
+    def _await(self, shape: SandboxSpec) -> _Waiting | None:
+        """Take out one that waits, or wait for one under way that nobody else waits for."""
+        with self._changed:
+            while (found := self._remove_one(lambda one: one.shape == shape)) is None:
+                if self._launching.count(shape) <= self._hoping.count(shape):
+                    return None
+                self._hoping.append(shape)
+                self._changed.wait()
+                self._hoping.remove(shape)
+            return found
+
+    def _keep(self, shape: SandboxSpec, live: LiveSandbox, looks: int) -> None:
         expiry = threading.Timer(self._seconds, lambda: self._expire(one))
         expiry.daemon = True
         one = _Waiting(shape, live, expiry)
         try:
-            with self._lock:
-                if not self._closed:
+            with self._changed:
+                if not self._closed and looks == self._looks:
                     # Before it can be found: whoever takes it cancels a timer that runs.
                     expiry.start()
                     self._waiting.append(one)
@@ -127,7 +143,7 @@ class Ready:
 
     def _others(self, shape: SandboxSpec) -> list[_Waiting]:
         """Take out what has to make room for one more; the lock is held."""
-        excess = len(self._waiting) + self._launching - self._most
+        excess = len(self._waiting) + len(self._launching) - self._most
         others = [one for one in self._waiting if one.shape != shape][: max(0, excess)]
         for one in others:
             self._waiting.remove(one)
@@ -135,12 +151,15 @@ class Ready:
         return others
 
     def _remove(self, wanted: Callable[[_Waiting], bool]) -> _Waiting | None:
-        with self._lock:
-            found = next(filter(wanted, self._waiting), None)
-            if found is not None:
-                self._waiting.remove(found)
-                found.expiry.cancel()
-            return found
+        with self._changed:
+            return self._remove_one(wanted)
+
+    def _remove_one(self, wanted: Callable[[_Waiting], bool]) -> _Waiting | None:
+        found = next(filter(wanted, self._waiting), None)
+        if found is not None:
+            self._waiting.remove(found)
+            found.expiry.cancel()
+        return found
 
 
 def _end(live: LiveSandbox) -> None:
