@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
+import select
 import signal
 import textwrap
 import time
@@ -142,8 +142,10 @@ def test_none_is_kept_where_the_operator_wants_none(another_daemon: Starter) -> 
 def test_one_that_dies_while_it_waits_is_nobodys_failure(keeping: Daemon) -> None:
     _, before = asked_and_waiting(keeping, "pass")
     for pid in before:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        held = os.pidfd_open(pid)
+        signal.pidfd_send_signal(held, signal.SIGKILL)
+        assert select.select([held], [], [], 10)[0]
+        os.close(held)
     assert asked(keeping, "print(1)").stdout == b"1\n"
 
 
@@ -204,6 +206,21 @@ def test_one_that_says_anything_while_it_waits_is_not_used(keeping_two: Daemon, 
     for _ in range(2):
         asked_and_waiting(keeping_two, "", **spec)
     assert b"it is not used" in keeping_two.log.read_bytes()
+
+
+def test_a_job_waits_for_what_is_being_made_ready_and_launches_no_other(
+    another_daemon: Starter,
+) -> None:
+    one = another_daemon("--ready", "1", "--jobs", "4")
+    slow = "import os, time; time.sleep(0.7); os.write(1, b'.'); os.read(0, 65536)"
+    spec = {"harness": (("run_program.py", slow.encode()),)}
+    # The second comes while one is launched behind the first, and leaves room for a third.
+    for _ in range(2):
+        assert asked(one, "", **spec).reason == "ok"
+    until = time.monotonic() + 15
+    while made_ready(one) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 def test_no_more_wait_than_may_and_what_was_asked_for_last_has_the_place(
