@@ -132,6 +132,8 @@ def decode_opening(message: Message) -> Opening:
     names = ("key", "owner", *_TERMS, "farewell", "interrupt")
     own = MessageFields(Message("", {name: fields.pop(name, None) for name in names}))
     spec, _ = decode_job(Message("job", fields, message.body))
+    if spec.waits:
+        raise BadJob("What lives on waits for its requests, and for nothing before it begins.")
     idle, total, farewell_ms = (own.whole(name) for name in _TERMS)
     if not 0 < idle <= MAX_LIFE_MS or not 0 < total <= MAX_LIFE_MS or farewell_ms > MAX_FAREWELL_MS:
         raise BadJob("A sandbox may live for a day, and take a minute to say farewell.")

@@ -22,6 +22,7 @@ from apps.sandbox.coding.programs import Language, start_of
 from apps.sandbox.errors import JobRefused
 from apps.sandbox.spec import SandboxResult, SandboxSpec, WorkFile
 from tests.sandboxd.daemon import QUICK, Daemon, UserDaemon
+from tests.sandboxd.living import Living, python_spec
 
 pytestmark = pytest.mark.sandbox
 Starter = Callable[..., Daemon]
@@ -128,7 +129,7 @@ def test_the_next_program_finds_the_sandbox_that_waits(keeping: Daemon) -> None:
 
 
 def test_a_program_that_does_not_wait_leaves_nothing_ready(another_daemon: Starter) -> None:
-    one = another_daemon()
+    one = another_daemon("--ready", "1")
     assert one.run("true").reason == "ok"
     assert one.quiet()
 
@@ -247,10 +248,21 @@ def test_programs_at_once_never_share_a_sandbox(another_daemon: Starter) -> None
 
 
 def test_what_nobody_wants_is_ended_after_its_time(another_daemon: Starter) -> None:
-    one = another_daemon("--ready-seconds", "1")
+    one = another_daemon("--ready", "1", "--ready-seconds", "1")
     asked_and_waiting(one, "pass")
     assert one.quiet()
     assert asked(one, "print(1)").stdout == b"1\n"
+
+
+def test_an_operator_is_told_how_many_wait_and_for_how_long(keeping: Daemon) -> None:
+    told = available(fresh=True, path=keeping.socket).in_force
+    assert "start: up to 1 launched ahead, each for 30 s" in " ".join(told)
+
+
+def test_what_lives_on_waits_for_nothing_before_it_begins(daemon: Daemon) -> None:
+    with pytest.raises(JobRefused, match="waits for its requests"):
+        Living(daemon, "kernel-that-waits", spec=replace(python_spec(), waits=True))
+    assert daemon.quiet()
 
 
 @pytest.mark.parametrize("told", [b"", b"KAIZEN_A=1\0", b"KAIZEN_A=1", b"KAIZEN_A=1\0KAIZEN_B"])
