@@ -77,13 +77,15 @@ _LISTEN_SECONDS: Final = 0.2
 _REMEMBER_SECONDS: Final = 5.0
 
 _NOT_RUNNING: Final = "The sandbox supervisor is not running, so no code can be run."
+NOT_CONFIGURED: Final = "No sandbox supervisor is configured (KAIZEN_SANDBOXD_SOCKET)."
+NOT_ALLOWED: Final = "This user may not speak to the sandbox supervisor (its --allow-uid)."
 
 
 def socket_path() -> Path:
     """Return where the supervisor listens, as the settings say."""
     named: str | os.PathLike[str] | None = getattr(settings, "KAIZEN_SANDBOXD_SOCKET", None)
     if not named:
-        raise SandboxUnavailable("No sandbox supervisor is configured (KAIZEN_SANDBOXD_SOCKET).")
+        raise SandboxUnavailable(NOT_CONFIGURED)
     return Path(named)
 
 
@@ -107,9 +109,7 @@ def connection(path: Path) -> Iterator[socket.socket]:
             # A socket's name has room for 107 bytes; through the descriptor any depth will do.
             link.connect(f"/proc/self/fd/{folder}/{path.name}")
         except PermissionError as problem:
-            raise SandboxUnavailable(
-                "This user may not speak to the sandbox supervisor (its --allow-uid)."
-            ) from problem
+            raise SandboxUnavailable(NOT_ALLOWED) from problem
         except OSError as problem:
             raise SandboxUnavailable(_NOT_RUNNING) from problem
         finally:
@@ -300,4 +300,4 @@ def _ask(place: Path, *, fresh: bool, patience: float) -> ProbeReport:
         return ProbeReport(ProbeStatus.NOT_RUNNING, problem.message)
     except (OSError, BadFrame) as problem:
         return ProbeReport(ProbeStatus.FAILED, f"The sandbox supervisor did not answer: {problem}")
-    return ProbeReport(ProbeStatus.FAILED, "The sandbox supervisor did not let this user ask.")
+    return ProbeReport(ProbeStatus.FAILED, NOT_ALLOWED)

@@ -209,7 +209,8 @@ def _judged(protocol: Protocol, result: SandboxResult) -> ToolReply:
     if result.reason in CUT_SHORT:
         kind, sentence = CUT_SHORT[result.reason]
         return ToolReply(kind, message=sentence.replace("The tool", "The program"))
-    if result.exit_code in _NOT_STARTED:
+    # With these codes a shell says that there is no such program, which then has printed nothing.
+    if result.exit_code in _NOT_STARTED and not (result.stdout and protocol is Protocol.PLAIN):
         said = f"The program could not be started, or ended with exit code {result.exit_code}."
         return ToolReply(ReplyKind.CRASHED, message=said)
     if protocol is Protocol.PLAIN:

@@ -16,12 +16,15 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.domain.archives import MANIFEST_NAME
 from apps.domain.manifests import parse_manifest
+from apps.domain.tooling import MAX_TIMEOUT_S
 from apps.packages.services import publish_package
 from apps.proposals.services.drafts import create_proposal
+from apps.sandbox.client import Limits
 from apps.sandbox.runner import ReplyKind, ToolReply
 from apps.tools.checking.static import ToolSheet
 from apps.tools.checking.trial import outcome_of
 from apps.tools.management.commands.tools import Command
+from apps.tools.packaged import limits_of, node_limits_of
 from apps.tools.registry import BUILTIN_TOOLS
 from tests.factories.packages import definition, manifest, tree
 from tests.factories.rooms import make_member
@@ -448,6 +451,17 @@ def test_a_call_that_fails_ends_with_one(
     place = write(files=tree() | {"weather.py": source})
     code, report, _ = check(capsys, *exact(place, '{"celsius": 1}', "--state-dir", state))
     assert (code, report["execution"]["outcome"]) == (1, outcome)
+
+
+@pytest.mark.parametrize("asked", [None, {"memMB": 300, "cpuMs": 90_000}])
+@pytest.mark.parametrize("limits", [limits_of, node_limits_of])
+def test_nothing_but_the_runners_deadline_bounds_the_time_of_a_call(
+    limits: Callable[[dict[str, int] | None], Limits], asked: dict[str, int] | None
+) -> None:
+    given = limits(asked)
+    assert given.wall_ms == MAX_TIMEOUT_S * 1000
+    if asked is not None:
+        assert (given.memory_mb, given.cpu_ms) == (300, 90_000)
 
 
 @pytest.mark.sandbox
