@@ -14,7 +14,9 @@ from apps.domain.policy import Second
 from apps.domain.tooling import Effect, EffectDomain, EffectKind, Family, Guard, Specification
 from apps.grants.policy import deployment_policy
 from apps.runs.bodies import arguments_of
+from apps.runs.models import Run
 from apps.tools.catalog import resolve_tool
+from apps.tools.credentials import account_of
 
 _SECONDS = {
     Second.ROOM_OWNER: "The room's owner, or an administrator",
@@ -83,7 +85,7 @@ def approval_sheet(*, approval_id: Any, decider: User) -> ApprovalSheet:
         request=request,
         arguments=arguments_of(call),
         where=_where(spec),
-        as_whom=f"{call.run.agent.name}, for {call.run.member.name}",
+        as_whom=_as_whom(call.run, spec),
         effect=_effect(spec),
         undo=_undo(spec),
         undoable=spec is not None and _is_undoable(spec),
@@ -114,6 +116,11 @@ def _people(request: ApprovalRequest, answers: Mapping[str, Answer]) -> tuple[As
 def _asked(part: str, who: str, answer: Answer | None, person: User | None) -> Asked:
     said, at = (None, None) if answer is None else (answer.yes, answer.at)
     return Asked(part=str(part), who=who, person=person, said=said, at=at)
+
+
+def _as_whom(run: Run, spec: Specification | None) -> str:
+    account = "" if spec is None else account_of(spec=spec, member=run.member)
+    return f"{run.agent.name}, for {run.member.name}" + (f", with {account}" if account else "")
 
 
 def _where(spec: Specification | None) -> str:

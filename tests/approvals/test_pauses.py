@@ -14,6 +14,7 @@ from apps.approvals.models import Pause
 from apps.approvals.pauses import overdue_pauses
 from apps.audit.models import AuditRow
 from apps.boundary import pausing, pipeline
+from apps.boundary.api.callback import call_view
 from apps.boundary.pausing import expire_pause
 from apps.boundary.selectors import ready_calls
 from apps.boundary.services import stop_run
@@ -131,6 +132,7 @@ def test_a_paused_call_waits_in_rows_alone(run: Run, desk: Desk) -> None:
     assert len(set(desk.links)) == 1
     run.refresh_from_db()
     assert run.state == "parked"
+    assert call_view(call)["waits_for"] == "system"
 
 
 def test_only_the_hash_of_a_token_is_kept(run: Run, desk: Desk) -> None:
@@ -271,6 +273,7 @@ def test_a_run_that_is_stopped_ends_its_waits(run: Run, desk: Desk, member: User
         "stopped",
         "closed",
     )
+    assert call.rule == "run_is_live"
     assert desk.answer({"signed": True}).status_code == 409
 
 
