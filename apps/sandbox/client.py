@@ -31,14 +31,8 @@ from apps.sandbox.spec import (
     SandboxSpec,
     Stats,
 )
-from apps.sandboxd.jobs import (
-    MAX_DEADLINE_MS,
-    MAX_REPLY_BODY,
-    BadJob,
-    check_spec,
-    decode_result,
-    encode_job,
-)
+from apps.sandboxd.job_wire import decode_result, encode_job
+from apps.sandboxd.jobs import MAX_DEADLINE_MS, MAX_REPLY_BODY, BadJob, check_spec
 from apps.sandboxd.limits import CEILINGS, clamp, read_limits
 from apps.sandboxd.probe import decode_probe
 

@@ -124,6 +124,7 @@ def run_code(arguments: dict[str, Any], context: CallContext) -> ToolFailure | T
         runtimes=start.runtimes,
         harness=start.harness,
         stdin=start.stdin,
+        waits=start.waits,
         shared=shared.files,
         env=sharing.variables(shared.sealed),
         # A kernel has most of them already, and asks for the others.
