@@ -100,10 +100,14 @@ def test_without_the_wish_nothing_stays(run: Run) -> None:
 
 
 def test_a_cell_that_fails_is_the_callers_failure_and_says_how_to_mend_it(run: Run) -> None:
+    Cell(run, "kept = 'before'")
     failed = Cell(run, "{}['absent']")
     assert (failed.call.outcome, failed.call.reason) == ("error", "command_failed")
     assert "KeyError" in failed.told["message"]
     assert "KeyError" in failed.value["repair_instruction"]
+    # What stands in memory is what one wants to look at next.
+    after = Cell(run, "kept")
+    assert (after.value["value"], after.value.get("kernel")) == ("'before'", None)
 
 
 def test_a_cell_reads_through_the_boundary_and_writes_nothing(run: Run) -> None:

@@ -276,6 +276,8 @@ def _told(done: _Done, kept: dict[str, Kept], full: str) -> ToolOk | ToolFailure
         domain=FaultDomain.CALLER if ending.well else ending.domain,
         exit_status=ending.exit_code,
         details=value,
+        # A cell that failed has a kernel to go on in: what stands in its memory is not lost.
+        keeps_notes=bool(done.cell.generation),
     )
 
 
