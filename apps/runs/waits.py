@@ -18,7 +18,7 @@ class WaitsFor(StrEnum):
 
 
 def waits_for(call: Call) -> WaitsFor | None:
-    """Return whom a call waits for; none of one that is proposed, carried out or settled.
+    """Return whom a call waits for, by its committed row; none where it is under way or settled.
 
     A call that asks a person still says so for the moment between their yes and its start.
     """
