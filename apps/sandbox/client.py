@@ -199,7 +199,7 @@ class _Conversation:
                         return result
             except BadFrame:
                 return self._lost("The sandbox supervisor sent something unreadable.")
-        return self._lost("The sandbox supervisor did not answer in time.")
+        return self._lost(NO_ANSWER)
 
     def _maybe_cancel(self) -> None:
         if self._told_to_stop or self._cancelled is None or not self._cancelled():
