@@ -16,6 +16,7 @@ from apps.grants.policy import deployment_policy
 from apps.runs.bodies import arguments_of
 from apps.runs.models import Run
 from apps.tools.catalog import resolve_tool
+from apps.tools.contract import Tool
 from apps.tools.credentials import account_of
 
 _SECONDS = {
@@ -84,7 +85,7 @@ def approval_sheet(*, approval_id: Any, decider: User) -> ApprovalSheet:
     return ApprovalSheet(
         request=request,
         arguments=arguments_of(call),
-        where=_where(spec),
+        where=_where(tool),
         as_whom=_as_whom(call.run, spec),
         effect=_effect(spec),
         undo=_undo(spec),
@@ -123,9 +124,10 @@ def _as_whom(run: Run, spec: Specification | None) -> str:
     return f"{run.agent.name}, for {run.member.name}" + (f", with {account}" if account else "")
 
 
-def _where(spec: Specification | None) -> str:
-    if spec is None:
+def _where(tool: Tool | None) -> str:
+    if tool is None:
         return _UNKNOWN
+    spec = tool.spec
     match spec.effect_domain:
         case EffectDomain.OURS:
             return "Kaizen's own store."
@@ -134,6 +136,11 @@ def _where(spec: Specification | None) -> str:
             return f"A program in the sandbox, {where}; its files in Kaizen's own store."
         case EffectDomain.CHECKPOINTED:
             return "Kaizen's own store, step by step."
+        case EffectDomain.EXTERNAL if spec.family is Family.PACKAGES and not tool.runs_code:
+            if not spec.reaches:
+                return "The files of a package, which Kaizen itself reads."
+            sent = "A request that Kaizen sends itself, as the package declares it"
+            return f"{sent}: to {', '.join(spec.reaches)}."
         case EffectDomain.EXTERNAL if spec.family is Family.PACKAGES:
             return f"The code of a package, confined in the sandbox, {_network(spec)}."
         case EffectDomain.EXTERNAL:

@@ -251,6 +251,8 @@ def test_whoever_decides_sees_as_whose_account_a_call_acts(
     asked = ApprovalRequest.objects.get(call=crossed(run, name, {"q": "x"}).call)
     sheet = approval_sheet(approval_id=asked.pk, decider=world.mara)
     assert sheet.as_whom.casefold().endswith(f", with {words}".casefold())
+    assert sheet.where.startswith("A request that Kaizen sends itself")
+    assert HOST in sheet.where
     assert "a-token-value" not in str(sheet)
 
 
