@@ -239,7 +239,9 @@ def _keep(done: _Done) -> ToolOk | ToolFailure:
                 return ToolFailure(Reason.CONFLICT, str(lost), retryable=True)
             except WorkspaceFull as too_much:
                 full = str(too_much)
-    keep_cell(done.lease, done.cell)
+    if not full:
+        # Without its files, what a cell left in memory is not gone on with either.
+        keep_cell(done.lease, done.cell)
     return _told(done, kept, full)
 
 
@@ -277,7 +279,7 @@ def _told(done: _Done, kept: dict[str, Kept], full: str) -> ToolOk | ToolFailure
         exit_status=ending.exit_code,
         details=value,
         # A cell that failed has a kernel to go on in: what stands in its memory is not lost.
-        keeps_notes=bool(done.cell.generation),
+        keeps_notes=bool(done.cell.generation) and not full,
     )
 
 
