@@ -200,6 +200,7 @@ def _start(
         base,
         argv=(*command, f"/kaizen/{loop}"),
         harness=((loop, (_HARNESS / loop).read_bytes()),),
+        waits=False,
         stdin=b"",
         workspace=(),
         keep_workspace=False,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from apps.sandbox.client import NOT_ALLOWED, NOT_CONFIGURED, available
+from apps.sandbox.client import NO_ANSWER, NOT_ALLOWED, NOT_CONFIGURED, available
 from apps.sandbox.leases import this_node
 from apps.sandbox.spec import ProbeReport, ProbeStatus
 from apps.sandbox.syntax.ask import confined_grammar
@@ -52,6 +52,10 @@ _MENDS: Final[Mapping[ProbeStatus, str]] = {
 }
 _OF_CALLERS: Final[Mapping[str, str]] = {
     NOT_CONFIGURED: "Name the supervisor's socket in KAIZEN_SANDBOXD_SOCKET.",
+    NO_ANSWER: (
+        "Its first look at everything takes up to a minute, so ask again; where that does not help,"
+        " read what it wrote to its log."
+    ),
     NOT_ALLOWED: "Start the supervisor with --allow-uid and the id of the user that asks.",
 }
 

@@ -115,6 +115,8 @@ def as_tool(row: PackageTool) -> Tool | None:
         spec=spec,
         handler=_handler(row, admitted),
         feature=Feature.PACKAGES,
+        # A declared request is sent by us, and a file tool reads: neither is code of the package.
+        runs_code=not isinstance(declared.entry, HttpEntry | FileEntry),
         unfit=_unfit(admitted, declared),
         runtimes=frozenset(declared.runtimes),
         home=_home(row, admitted),

@@ -19,7 +19,7 @@ from apps.sandbox.node import call_node_tool, run_node_tests
 from apps.sandbox.pi import PiLoader, call_pi_tool
 from apps.sandbox.runner import call_python_tool, run_unittests
 from apps.sandbox.spec import ProbeStatus
-from apps.sandboxd.jobs import decode_job
+from apps.sandboxd.job_wire import decode_job
 from tests.sandboxd.daemon import Daemon
 
 SPEC = SandboxSpec(argv=("true",))

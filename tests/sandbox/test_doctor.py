@@ -64,7 +64,7 @@ def test_it_tells_what_is_in_force_and_who_enforces_each_limit(
     assert subjects == [
         "driver", "identity", "walls", "system calls", "control groups", "memory", "processes",
         "processor time", "wall clock and output", "disk", "runtime office", "runtime node",
-        "runtime pi", "network", "syntax",
+        "runtime pi", "network", "start", "syntax",
     ]  # fmt: skip
     assert "asked from: node " in said.getvalue()
     identity = next(line for line in told if line.startswith("identity"))
