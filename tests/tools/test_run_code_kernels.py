@@ -91,6 +91,9 @@ def test_a_cell_finds_what_the_last_one_left_and_its_files_become_artifacts(run:
     second = Cell(run, "open('rows.csv', 'w').write(f'{rows}')\nrows", "rows.csv")
     assert second.value["value"] == "[1, 2]"
     assert bytes(ArtifactVersion.objects.get().blob.content) == b"[1, 2]"
+    # Now that file is one of those that are shared, and the kernel goes on all the same.
+    third = Cell(run, "rows")
+    assert (third.value["value"], third.value.get("kernel")) == ("[1, 2]", None)
 
 
 def test_without_the_wish_nothing_stays(run: Run) -> None:
