@@ -27,7 +27,7 @@ from apps.domain.wire import encode
 from apps.sandbox.client import connection, run
 from apps.sandbox.errors import SandboxUnavailable
 from apps.sandbox.spec import Limits, Reason, SandboxSpec
-from apps.sandboxd.jobs import encode_job
+from apps.sandboxd.job_wire import encode_job
 from benchmarks.harness import BenchmarkFailed, Report, main, say
 from benchmarks.sandboxes import Remains, Supervisor, as_root
 

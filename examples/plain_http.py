@@ -189,8 +189,12 @@ def tell(run: Run, options: argparse.Namespace) -> int:
 
 def say_wait(call: Mapping[str, Any]) -> None:
     """Tell whoever watches why nothing happens."""
-    why = "somebody's yes" if call["waits_for_approval"] else "a worker"
-    print(f"{call['tool']}: waits for {why}", flush=True)
+    who = {
+        "person": "somebody's yes",
+        "system": "another system",
+        "agent": "another agent",
+    }.get(call["waits_for"], "a worker")
+    print(f"{call['tool']}: waits for {who}", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,9 @@ from apps.accounts.permissions import Permission, may
 from apps.approvals.models import ApprovalRequest
 from apps.proposals.selectors import count_waiting_proposals
 
+HEALTH = "admin_health"
+"""A page of no model: every administrator may open it, as they may read the same of `/readyz`."""
+
 _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
     (
         "Review",
@@ -57,6 +60,7 @@ _GROUPS: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = (
     (
         "Watch",
         (
+            ("Health", "monitor_heart", HEALTH, "Whether every part works, and how to mend it"),
             ("Runs", "timeline", "runs.run", "What agents are doing, and for whom"),
             ("Calls", "bolt", "runs.call", "Every proposed use of a tool"),
             ("Unasked", "forward", "approvals.waiver", "Calls that passed without a question"),
@@ -91,7 +95,8 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def _item(words: str, icon: str, model: str, about: str, badges: dict[str, int]) -> dict[str, Any]:
-    link = reverse(f"admin:{model.replace('.', '_')}_changelist")
+    page = HEALTH if model == HEALTH else f"admin:{model.replace('.', '_')}_changelist"
+    link = reverse(page)
     item: dict[str, Any] = {"title": words, "icon": icon, "link": link, "about": about}
     if badges.get(model):
         item["badge"] = badges[model]
@@ -102,6 +107,8 @@ def _item(words: str, icon: str, model: str, about: str, badges: dict[str, int])
 def _opens(user: User, model: str) -> bool:
     if model == "proposals.packageproposal":
         return may(user, Permission.PROPOSAL_REVIEW)
+    if model == HEALTH:
+        return user.is_active and user.is_staff
     app, _, name = model.partition(".")
     return user.has_perm(f"{app}.view_{name}")
 

@@ -10,7 +10,9 @@ from unfold.forms import AuthenticationForm as AdminForm
 
 from apps.accounts.errors import SignInRefused
 from apps.accounts.services import verify_sign_in
+from apps.audit.refusals import record_throttled
 from apps.core.errors import Refusal
+from apps.core.throttles import Throttled
 
 
 class CountedSignIn(AuthenticationForm):
@@ -32,6 +34,12 @@ class CountedSignIn(AuthenticationForm):
             except SignInRefused:
                 raise self.get_invalid_login_error() from None
             except Refusal as refusal:
+                if isinstance(refusal, Throttled) and refusal.first:
+                    record_throttled(
+                        actor="user:unknown",
+                        subject=f"route:POST {self.request.path}"[:160],
+                        refusal=refusal,
+                    )
                 raise ValidationError(refusal.message, code=refusal.code) from refusal
             self.user_cache = user
             self.confirm_login_allowed(user)

@@ -14,7 +14,10 @@ from apps.domain.policy import Second
 from apps.domain.tooling import Effect, EffectDomain, EffectKind, Family, Guard, Specification
 from apps.grants.policy import deployment_policy
 from apps.runs.bodies import arguments_of
+from apps.runs.models import Run
 from apps.tools.catalog import resolve_tool
+from apps.tools.contract import Tool
+from apps.tools.credentials import account_of
 
 _SECONDS = {
     Second.ROOM_OWNER: "The room's owner, or an administrator",
@@ -82,8 +85,8 @@ def approval_sheet(*, approval_id: Any, decider: User) -> ApprovalSheet:
     return ApprovalSheet(
         request=request,
         arguments=arguments_of(call),
-        where=_where(spec),
-        as_whom=f"{call.run.agent.name}, for {call.run.member.name}",
+        where=_where(tool),
+        as_whom=_as_whom(call.run, spec),
         effect=_effect(spec),
         undo=_undo(spec),
         undoable=spec is not None and _is_undoable(spec),
@@ -116,9 +119,15 @@ def _asked(part: str, who: str, answer: Answer | None, person: User | None) -> A
     return Asked(part=str(part), who=who, person=person, said=said, at=at)
 
 
-def _where(spec: Specification | None) -> str:
-    if spec is None:
+def _as_whom(run: Run, spec: Specification | None) -> str:
+    account = "" if spec is None else account_of(spec=spec, member=run.member)
+    return f"{run.agent.name}, for {run.member.name}" + (f", with {account}" if account else "")
+
+
+def _where(tool: Tool | None) -> str:
+    if tool is None:
         return _UNKNOWN
+    spec = tool.spec
     match spec.effect_domain:
         case EffectDomain.OURS:
             return "Kaizen's own store."
@@ -127,6 +136,11 @@ def _where(spec: Specification | None) -> str:
             return f"A program in the sandbox, {where}; its files in Kaizen's own store."
         case EffectDomain.CHECKPOINTED:
             return "Kaizen's own store, step by step."
+        case EffectDomain.EXTERNAL if spec.family is Family.PACKAGES and not tool.runs_code:
+            if not spec.reaches:
+                return "The files of a package, which Kaizen itself reads."
+            sent = "A request that Kaizen sends itself, as the package declares it"
+            return f"{sent}: to {', '.join(spec.reaches)}."
         case EffectDomain.EXTERNAL if spec.family is Family.PACKAGES:
             return f"The code of a package, confined in the sandbox, {_network(spec)}."
         case EffectDomain.EXTERNAL:

@@ -151,7 +151,7 @@ def _settle_old(run: Run, call: Call, draft: Draft, member: User) -> None:
         Crossing(run=run, call=call, tool=draft.tool),
         outcome=Outcome.DENIED,
         reason=Reason.SUPERSEDED.value,
-        rule="",
+        rule="somebody_said_yes",
         projection={
             **unexecuted(outcome=Outcome.DENIED.value, reason=Reason.SUPERSEDED, message=message),
             "replaced_by": {"call": str(draft.call.pk), "arguments": _told(draft)},

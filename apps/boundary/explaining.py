@@ -16,12 +16,14 @@ from apps.accounts.models import User
 from apps.accounts.permissions import Permission, may
 from apps.agents.models import Agent
 from apps.automations.models import Automation
+from apps.boundary.crossing import Crossing
 from apps.boundary.standing import foresee
 from apps.boundary.steps.decide import facts_of
 from apps.core.errors import Invalid, NotFound
 from apps.domain.policy import Answer, Explanation, Finding, Refuse, explain
 from apps.domain.tooling import Reason
 from apps.grants.policy import deployment_policy
+from apps.quotas.selectors import spent_for_calls
 from apps.rooms.models import Room
 from apps.runs.models import Call, Run, Seat
 from apps.tools.catalog import known_tool
@@ -107,6 +109,11 @@ def explain_call(
         standing = foresee(run=run, tool=tool)
         call = Call(run=run, step=1, place=0, tool=tool.spec.name, descriptor_digest=tool.digest)
         explanation = explain(tool.spec, facts_of(call, tool, standing, held=held))
+        if Crossing(run=run, call=call, tool=tool).leaves_us and (
+            spent := spent_for_calls(member=run.member, agent=run.agent)
+        ):
+            refused = Refuse(Reason.QUOTA_EXCEEDED, spent, "quota_holds_it")
+            explanation = explanation.then(refused, "Is a call left of what they may use?")
     return Explained(
         member=run.member,
         agent=run.agent,

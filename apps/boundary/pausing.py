@@ -35,6 +35,7 @@ from apps.rooms.services import publish_event, room_last
 from apps.runs.claims import lock_call, lock_run
 from apps.runs.models import Call, Run
 from apps.runs.services import actor_of
+from apps.runs.waits import is_paused
 from apps.tools.catalog import resolve_tool
 
 ANSWERS = Limit("pauses", 30, 60)
@@ -150,7 +151,7 @@ def close_pause(crossing: Crossing, *, message: str) -> None:
         crossing,
         outcome=Outcome.STOPPED,
         reason=Reason.STOPPED.value,
-        rule="",
+        rule="run_is_live",
         projection=unexecuted(outcome=Outcome.STOPPED.value, reason=Reason.STOPPED, message=said),
         explanation=said,
     )
@@ -163,13 +164,6 @@ def settle_from_early_answer(crossing: Crossing) -> bool:
         return False
     _settle(crossing, _judged(crossing.tool.spec, pauses.early_answer(pause)), RULE)
     return True
-
-
-def is_paused(call: Call) -> bool:
-    """Tell whether a call waits for another system."""
-    idle = call.state == CallState.DISPATCHED.value and call.executor_expires_at is None
-    # A call that was handed on to another run says so in the name of its executor.
-    return idle and not call.executor
 
 
 def _is_open(pause: Pause, call: Call) -> bool:

@@ -16,7 +16,7 @@ from apps.approvals.selectors import request_for
 from apps.audit.services import SYSTEM, record
 from apps.boundary.children import stop_children
 from apps.boundary.crossing import Crossing
-from apps.boundary.pausing import close_pause, is_paused
+from apps.boundary.pausing import close_pause
 from apps.boundary.steps.approve import EXECUTE_TASK
 from apps.boundary.steps.project import unexecuted
 from apps.boundary.steps.record import record as settle
@@ -29,6 +29,7 @@ from apps.runs.errors import RunOver
 from apps.runs.models import Call, Run
 from apps.runs.selectors import visible_run
 from apps.runs.services import TURN_TASK, actor_of, finish_run, member_card
+from apps.runs.waits import is_paused
 
 
 @room_last()
@@ -61,6 +62,7 @@ def decide_approval(
         call,
         outcome=Outcome.DENIED,
         reason=Reason.APPROVAL_DENIED,
+        rule="somebody_said_yes",
         message=f"{member.name} said no, so the tool was not called.{said}",
     )
     return request
@@ -134,6 +136,7 @@ def expire_request(*, approval_id: Any) -> None:
         call,
         outcome=Outcome.DENIED,
         reason=Reason.APPROVAL_EXPIRED,
+        rule="somebody_said_yes",
         message="Nobody answered in time, so the tool was not called.",
     )
 
@@ -193,18 +196,23 @@ def close_waiting_calls(*, run: Run, actor: User | str, message: str) -> None:
             ledger.withdraw(request=request, actor=actor)
             announce_decision(request, run, by=None)
         _settle_unexecuted(
-            run, call, outcome=Outcome.STOPPED, reason=Reason.STOPPED, message=message
+            run,
+            call,
+            outcome=Outcome.STOPPED,
+            reason=Reason.STOPPED,
+            rule="run_is_live",
+            message=message,
         )
 
 
 def _settle_unexecuted(
-    run: Run, call: Call, *, outcome: Outcome, reason: Reason, message: str
+    run: Run, call: Call, *, outcome: Outcome, reason: Reason, rule: str, message: str
 ) -> None:
     settle(
         Crossing(run=run, call=call, tool=None),
         outcome=outcome,
         reason=reason.value,
-        rule="",
+        rule=rule,
         projection=unexecuted(outcome=outcome.value, reason=reason, message=message),
         explanation=message,
     )

@@ -8,7 +8,9 @@ class CoreConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Let addresses name what may stand in them."""
+        """Let addresses name what may stand in them, and tell probes of the workers."""
         from apps.core import converters
+        from apps.core.health import register_part, workers_part
 
         converters.register()
+        register_part(workers_part)

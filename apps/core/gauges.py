@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import redis
@@ -78,11 +78,9 @@ def _counted() -> Iterable[Metric]:
 def _queues() -> Iterable[Metric]:
     depth: dict[tuple[str, ...], float] = {}
     age: dict[tuple[str, ...], float] = {}
-    for queue in queues():
-        ready = queue.ready(MOST_READY)
-        ids = list(ready)
-        depth[queue.name,] = len(ids)
-        age[queue.name,] = _oldest(ready, ids)
+    for name, many, oldest in waiting_work():
+        depth[name,] = many
+        age[name,] = oldest
     yield _family("kaizen_queue_ready", "Rows that are ready to be worked on.", ["kind"], depth)
     yield _family(
         "kaizen_queue_oldest_seconds",
@@ -90,6 +88,17 @@ def _queues() -> Iterable[Metric]:
         ["kind"],
         age,
     )
+
+
+def waiting_work(most: int = MOST_READY) -> Iterator[tuple[str, int, float]]:
+    """Name each kind of work, how many rows of it are ready, and the oldest one's age in seconds.
+
+    Raises DatabaseError.
+    """
+    for queue in queues():
+        ready = queue.ready(most)
+        ids = list(ready)
+        yield queue.name, len(ids), _oldest(ready, ids)
 
 
 def _oldest(ready: Iterable[Any], ids: list[Any]) -> float:

@@ -28,10 +28,18 @@ class Limit:
 
 
 class Throttled(Refusal):
-    """Too often; waiting helps."""
+    """Too often; waiting helps. The `first` of a window is told apart: it alone is written down."""
 
     code = "throttled"
     status = 429
+
+    def __init__(
+        self, message: str, *, limit: str, who: str, first: bool, retry_after: int
+    ) -> None:
+        super().__init__(message, extra={"retry_after": retry_after})
+        self.limit = limit
+        self.who = who
+        self.first = first
 
 
 def spend(limit: Limit, who: str) -> None:
@@ -50,7 +58,10 @@ def spend(limit: Limit, who: str) -> None:
         raise Throttled(
             f"That is more than {limit.most} times in {limit.seconds} seconds."
             f" Try again in {wait} s.",
-            extra={"retry_after": wait},
+            limit=limit.name,
+            who=who,
+            first=int(used) == limit.most + 1,
+            retry_after=wait,
         )
 
 

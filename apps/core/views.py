@@ -40,7 +40,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     }
     # Who asks is in the database, so while that is away nobody is an administrator.
     if parts[0].holds and parts[1].holds and _is_administrator(request):
-        body["details"] = {part.name: part.sentence for part in parts}
+        body["details"] = {part.name: part.story for part in parts}
     return JsonResponse(body, status=200 if ready else 503)
 
 

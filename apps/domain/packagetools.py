@@ -7,7 +7,15 @@ from typing import Any, Final
 
 from apps.domain.commandio.templates import described
 from apps.domain.egress import HostRule, Network, NetworkKind, network_of
-from apps.domain.entries import CommandEntry, Entry, FileEntry, HttpEntry
+from apps.domain.entries import (
+    CommandEntry,
+    Entry,
+    FileEntry,
+    HttpEntry,
+    NodeEntry,
+    PiEntry,
+    PythonEntry,
+)
 from apps.domain.filescope.tools import input_schema_of
 from apps.domain.httptools import HttpTool, http_tool
 from apps.domain.publication import published_name
@@ -184,7 +192,11 @@ class PackageTool:
 
     def _seconds(self) -> float:
         asked = self.timeout_ms
-        own = DEFAULT_TIMEOUT_S if asked is None else asked / 1000
+        if isinstance(self.entry, PythonEntry | NodeEntry | PiEntry):
+            # The runner has one deadline for all of them, which no package says anything about.
+            own = MAX_TIMEOUT_S
+        else:
+            own = DEFAULT_TIMEOUT_S if asked is None else asked / 1000
         # What carries the link is sent after the code has run.
         carried = self.courier.timeout_ms if self.courier is not None else None
         return min(own + (carried or 0) / 1000, MAX_TIMEOUT_S)

@@ -11,8 +11,9 @@ from django.db.models import F, IntegerField, Q, UUIDField
 from django.utils import timezone
 
 from apps.accounts.models import User
+from apps.agents.models import Agent
 from apps.core.prepared import Given, Prepared
-from apps.domain.quotas import Limit, Period, Subject, Unit
+from apps.domain.quotas import Limit, Period, Subject, Total, Unit, exceeded, told
 from apps.domain.tooling import CallState
 from apps.quotas.models import Meter, Price, Quota, Reservation
 from apps.quotas.spans import renews_at, spans
@@ -96,6 +97,30 @@ def usage_of(member: User) -> list[Use]:
             )
         )
     return uses
+
+
+def spent_for_calls(*, member: User, agent: Agent) -> str:
+    """Say which quota holds no further call outside until it renews; nothing where all hold one.
+
+    What only has to wait for another call to end is not spent.
+    """
+    now = timezone.now()
+    wanted = {span.name: span for span in spans(Unit.CALLS, now)}
+    whose = {Subject.MEMBER: str(member.pk), Subject.AGENT: str(agent.pk)}
+    mine = Q()
+    for subject, ident in whose.items():
+        mine |= Q(subject=subject.value, subject_id=ident)
+    rows = Meter.objects.filter(mine, unit=Unit.CALLS.value, span__in=wanted)
+    used = {(row.subject, row.span): row.used + row.held for row in rows}
+    totals = [
+        Total(subject, Unit.CALLS, span, used.get((subject.value, span.name), 0) + 1)
+        for subject in whose
+        for span in wanted.values()
+    ]
+    found = exceeded(totals, limits_for(member_id=member.pk, agent_id=agent.pk))
+    if found is None:
+        return ""
+    return told(found, member.name if found.limit.subject is Subject.MEMBER else agent.name)
 
 
 def left_behind(limit: int) -> Iterable[Any]:

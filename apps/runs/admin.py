@@ -32,7 +32,8 @@ from apps.core.admin import (
     span,
 )
 from apps.runs.models import Call, Run
-from apps.runs.timeline import AUDIT_SHOWN, OUTCOME_TONES, run_timeline, stands, waited_of
+from apps.runs.timeline import AUDIT_SHOWN, run_timeline, stands, tone_of, waited_of
+from apps.runs.waits import WaitsFor, waits_for
 
 RELATIVES_SHOWN = 20
 _RUN_TONES = {
@@ -40,6 +41,12 @@ _RUN_TONES = {
     Run.State.RUNNING: "info",
     Run.State.PARKED: "warning",
     Run.State.FINISHED: "success",
+}
+_WAITED_FOR = {
+    WaitsFor.PERSON: "A person's answer",
+    WaitsFor.WORKER: "A worker that is free",
+    WaitsFor.SYSTEM: "The answer of another system",
+    WaitsFor.AGENT: "The last word of another agent",
 }
 _CALL_LABELS = {"ok": "success", "bad": "danger", "odd": "warning", "wait": "warning",
                 "quiet": "default"}  # fmt: skip
@@ -137,6 +144,7 @@ class RunAdmin(SheetAdmin):
                         Fact("Started", moment(obj.created_at)),
                         Fact("Finished", moment(obj.finished_at)),
                         Fact("Outcome", Cell(obj.get_outcome_display() or "—")),
+                        Fact("Waits for", Cell(timeline.waits or "—")),
                         Fact("Took", Cell(span(timeline.took))),
                         Fact("Waited for people", Cell(span(timeline.waited))),
                         Fact("Calls ran", Cell(span(timeline.ran))),
@@ -186,7 +194,7 @@ def _family(run: Run) -> list[Card]:
 class CallAdmin(SheetAdmin):
     """Calls."""
 
-    list_display = ("title", "tool", "effect", "state", "outcome_word", "reason", "created_at")
+    list_display = ("title", "tool", "effect", "stands_word", "reason", "created_at")
     list_filter = (
         ("state", ChoicesDropdownFilter),
         ("outcome", ChoicesDropdownFilter),
@@ -202,10 +210,10 @@ class CallAdmin(SheetAdmin):
             "arguments", "projection", "run__catalog"
         )
 
-    @display(description="Outcome", label=_CALL_LABELS)
-    def outcome_word(self, row: Any) -> tuple[str, str] | None:
-        """Say how the call ended."""
-        return (OUTCOME_TONES.get(row.outcome, "quiet"), stands(row)) if row.outcome else None
+    @display(description="Stands", label=_CALL_LABELS)
+    def stands_word(self, row: Any) -> tuple[str, str]:
+        """Say how the call ended, or whom it waits for."""
+        return tone_of(row), stands(row)
 
     def sheet(self, request: HttpRequest, obj: Any) -> Sheet:
         """Show a call's facts, without what it carried."""
@@ -215,7 +223,7 @@ class CallAdmin(SheetAdmin):
             title=obj.title,
             icon="bolt",
             summary="Arguments and results are shown to people of the room, not here.",
-            tags=[Cell(stands(obj), OUTCOME_TONES.get(obj.outcome, "quiet"))],
+            tags=[Cell(stands(obj), tone_of(obj))],
             cards=[
                 Card(
                     "Call",
@@ -223,6 +231,7 @@ class CallAdmin(SheetAdmin):
                         Fact("Tool", code(obj.tool)),
                         Fact("Effect", Cell(obj.effect or "—")),
                         Fact("State", code(obj.state)),
+                        *_waits(obj),
                         Fact("Outcome", code(obj.outcome)),
                         Fact("Reason", code(obj.reason)),
                         Fact("Whose failure", Cell(obj.get_domain_display() or "—")),
@@ -259,3 +268,21 @@ class CallAdmin(SheetAdmin):
                 ),
             ],
         )  # fmt: skip
+
+
+def _waits(call: Call) -> list[Fact]:
+    """Show what a call waits for: the question, the answer or the run that lets it go on."""
+    waits = waits_for(call)
+    if waits is None:
+        return []
+    facts = [Fact("Waits for", Cell(_WAITED_FOR[waits]))]
+    match waits:
+        case WaitsFor.PERSON if (question := getattr(call, "approval", None)) is not None:
+            facts.append(
+                Fact("Question", Cell(question.get_state_display(), href=path_of(question)))
+            )
+        case WaitsFor.SYSTEM if (pause := getattr(call, "pause", None)) is not None:
+            facts.append(Fact("At most until", moment(pause.expires_at)))
+        case WaitsFor.AGENT if (child := getattr(call, "child", None)) is not None:
+            facts.append(Fact("Works for it", Cell(child.agent.name, href=path_of(child))))
+    return facts

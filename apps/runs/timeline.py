@@ -11,6 +11,7 @@ from django.utils import timezone
 from apps.core.admin import Cell, code, digest, path_of, span
 from apps.domain.tooling import CallState, Outcome
 from apps.runs.models import Call, JournalEntry, Run
+from apps.runs.waits import WaitsFor, waits_for
 
 STEPS_SHOWN = 200
 AUDIT_SHOWN = 20
@@ -25,7 +26,6 @@ OUTCOME_TONES = {
 }
 _WORDS = {
     CallState.PROPOSED.value: "Proposed",
-    CallState.WAITING.value: "Waiting",
     CallState.DISPATCHED.value: "Running",
     CallState.SETTLED.value: "Settled",
     Outcome.OK.value: "Done",
@@ -40,6 +40,13 @@ _WORDS = {
     Outcome.AMBIGUOUS.value: "Outcome unknown",
 }
 
+_WAITS = {
+    WaitsFor.PERSON: "Asks a person",
+    WaitsFor.WORKER: "Waiting for a worker",
+    WaitsFor.SYSTEM: "Waiting for another system",
+    WaitsFor.AGENT: "Waiting for another agent",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
@@ -51,6 +58,7 @@ class Timeline:
     took: timedelta
     waited: timedelta
     ran: timedelta
+    waits: str
     note: str
 
 
@@ -83,13 +91,22 @@ def run_timeline(run: Run) -> Timeline:
         took=whole,
         waited=sum((waited_of(call) for call in calls), timedelta()),
         ran=sum((ran_of(call) for call in calls), timedelta()),
+        waits=_waits_of(calls),
         note=note,
     )
 
 
 def stands(call: Call) -> str:
-    """Say in words how a call ended, or where it stands."""
-    return _WORDS[call.outcome or call.state]
+    """Say in words how a call ended, or where it stands and whom it waits for."""
+    waits = waits_for(call)
+    return _WORDS[call.outcome or call.state] if waits is None else _WAITS[waits]
+
+
+def tone_of(call: Call) -> str:
+    """Return the tone in which a call's end, or its wait, is shown."""
+    if call.outcome:
+        return OUTCOME_TONES.get(call.outcome, "quiet")
+    return "quiet" if waits_for(call) is None else "wait"
 
 
 def waited_of(call: Call) -> timedelta:
@@ -107,12 +124,17 @@ def ran_of(call: Call) -> timedelta:
     return max((call.settled_at or timezone.now()) - call.dispatched_at, timedelta())
 
 
+def _waits_of(calls: Sequence[Call]) -> str:
+    """Say for which of its calls a run waits, and for whom each of them."""
+    return "; ".join(f"{call.tool}: {stands(call).lower()}" for call in calls if waits_for(call))
+
+
 def _decision(call: Call) -> Sequence[Cell]:
     """Say how a call was decided: by which rule, about which arguments, with what end."""
     return (
         Cell(f"{call.step}.{call.place}", mono=True, href=path_of(call)),
         Cell(call.tool, mono=True),
-        Cell(stands(call), OUTCOME_TONES.get(call.outcome, "quiet"), title=call.reason),
+        Cell(stands(call), tone_of(call), title=call.reason),
         code(call.rule),
         Cell(span(waited_of(call)) if call.needs_receipt else "—"),
         Cell(call.effect or "—"),
@@ -134,8 +156,7 @@ def _step(step: JournalEntry, run: Run, whole: timedelta) -> Sequence[Cell]:
 def _call(call: Call, run: Run, whole: timedelta) -> Sequence[Cell]:
     began = call.dispatched_at or call.created_at
     ended = call.settled_at or timezone.now()
-    waits = call.state == CallState.WAITING.value
-    tone = "wait" if waits else OUTCOME_TONES.get(call.outcome, "quiet")
+    tone = tone_of(call)
     waited = None
     if call.needs_receipt and call.dispatched_at is not None:
         waited = _bar(run.created_at, call.created_at, call.dispatched_at, whole)

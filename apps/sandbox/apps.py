@@ -17,13 +17,13 @@ class SandboxConfig(AppConfig):
         from apps.core.health import register_part
         from apps.core.queue import register_queue
         from apps.sandbox import contents, memory
-        from apps.sandbox.health import sandbox_part
+        from apps.sandbox.health import sandbox_closely, sandbox_part
         from apps.sandbox.kernel_ends import END_TASK, kernels_to_end
         from apps.sandbox.leases import left_behind
         from apps.sandbox.session_ends import END_TASK as CLOSE_TASK
         from apps.sandbox.session_ends import left_behind as sessions_left_behind
 
-        register_part(sandbox_part)
+        register_part(sandbox_part, close=sandbox_closely)
         register_references(memory.held_blobs)
         register_references(contents.held_blobs)
         register_queue(

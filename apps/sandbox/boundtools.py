@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from apps.domain.commandio.references import filled_reference
-from apps.domain.commandio.requests import Request
+from apps.domain.commandio.requests import Places, Request
 from apps.domain.entries import CommandEntry, Program
 from apps.domain.sessions import SESSION_VARIABLE, SessionDeclaration
 from apps.sandbox.commands import (
     PLACES,
+    START_PLACES,
     Bench,
     call_command_tool,
     limits_for,
@@ -66,8 +67,8 @@ def _plan(entry: CommandEntry, binding: Binding, bench: Bench) -> SessionPlan:
     declared = binding.declaration
     return SessionPlan(
         name=binding.name,
-        start=_own_command(declared.start, bench),
-        stop=_own_command(declared.stop, bench),
+        start=_own_command(declared.start, bench, START_PLACES),
+        stop=_own_command(declared.stop, bench, PLACES),
         base=SandboxSpec(
             argv=(),
             files=tuple(bench.tree.items()),
@@ -77,6 +78,7 @@ def _plan(entry: CommandEntry, binding: Binding, bench: Bench) -> SessionPlan:
         ),
         variables=(SESSION_VARIABLE,),
         places=(PLACES.output, PLACES.temporary),
+        own_places=(START_PLACES.output, START_PLACES.temporary),
     )
 
 
@@ -85,11 +87,11 @@ def _life(bench: Bench) -> Limits:
     return replace(limits_for(bench), wall_ms=CEILINGS.wall_ms, cpu_ms=CEILINGS.cpu_ms)
 
 
-def _own_command(program: Program, bench: Bench) -> Command:
+def _own_command(program: Program, bench: Bench, places: Places) -> Command:
     """Return a start or stop command, told of its call as any other, with no arguments."""
-    places = PLACES.artifacts(bench.scope)
-    words = [filled_reference(text, places) for text in program.args]
-    request = Request(bench.scope, PLACES, program.execution_paths)
+    named = places.artifacts(bench.scope)
+    words = [filled_reference(text, named) for text in program.args]
+    request = Request(bench.scope, places, program.execution_paths)
     return _command(program, words, request.encoded(), bench)
 
 

@@ -31,14 +31,8 @@ from apps.sandbox.spec import (
     SandboxSpec,
     Stats,
 )
-from apps.sandboxd.jobs import (
-    MAX_DEADLINE_MS,
-    MAX_REPLY_BODY,
-    BadJob,
-    check_spec,
-    decode_result,
-    encode_job,
-)
+from apps.sandboxd.job_wire import decode_result, encode_job
+from apps.sandboxd.jobs import MAX_DEADLINE_MS, MAX_REPLY_BODY, BadJob, check_spec
 from apps.sandboxd.limits import CEILINGS, clamp, read_limits
 from apps.sandboxd.probe import decode_probe
 
@@ -83,13 +77,16 @@ _LISTEN_SECONDS: Final = 0.2
 _REMEMBER_SECONDS: Final = 5.0
 
 _NOT_RUNNING: Final = "The sandbox supervisor is not running, so no code can be run."
+NOT_CONFIGURED: Final = "No sandbox supervisor is configured (KAIZEN_SANDBOXD_SOCKET)."
+NO_ANSWER: Final = "The sandbox supervisor did not answer in time."
+NOT_ALLOWED: Final = "This user may not speak to the sandbox supervisor (its --allow-uid)."
 
 
 def socket_path() -> Path:
     """Return where the supervisor listens, as the settings say."""
     named: str | os.PathLike[str] | None = getattr(settings, "KAIZEN_SANDBOXD_SOCKET", None)
     if not named:
-        raise SandboxUnavailable("No sandbox supervisor is configured (KAIZEN_SANDBOXD_SOCKET).")
+        raise SandboxUnavailable(NOT_CONFIGURED)
     return Path(named)
 
 
@@ -113,9 +110,7 @@ def connection(path: Path) -> Iterator[socket.socket]:
             # A socket's name has room for 107 bytes; through the descriptor any depth will do.
             link.connect(f"/proc/self/fd/{folder}/{path.name}")
         except PermissionError as problem:
-            raise SandboxUnavailable(
-                "This user may not speak to the sandbox supervisor (its --allow-uid)."
-            ) from problem
+            raise SandboxUnavailable(NOT_ALLOWED) from problem
         except OSError as problem:
             raise SandboxUnavailable(_NOT_RUNNING) from problem
         finally:
@@ -204,7 +199,7 @@ class _Conversation:
                         return result
             except BadFrame:
                 return self._lost("The sandbox supervisor sent something unreadable.")
-        return self._lost("The sandbox supervisor did not answer in time.")
+        return self._lost(NO_ANSWER)
 
     def _maybe_cancel(self) -> None:
         if self._told_to_stop or self._cancelled is None or not self._cancelled():
@@ -288,7 +283,7 @@ def available(
         _memory.lock.release()
 
 
-_SILENT: Final = ProbeReport(ProbeStatus.FAILED, "The sandbox supervisor did not answer in time.")
+_SILENT: Final = ProbeReport(ProbeStatus.FAILED, NO_ANSWER)
 
 
 def _ask(place: Path, *, fresh: bool, patience: float) -> ProbeReport:
@@ -306,4 +301,4 @@ def _ask(place: Path, *, fresh: bool, patience: float) -> ProbeReport:
         return ProbeReport(ProbeStatus.NOT_RUNNING, problem.message)
     except (OSError, BadFrame) as problem:
         return ProbeReport(ProbeStatus.FAILED, f"The sandbox supervisor did not answer: {problem}")
-    return ProbeReport(ProbeStatus.FAILED, "The sandbox supervisor did not let this user ask.")
+    return ProbeReport(ProbeStatus.FAILED, NOT_ALLOWED)

@@ -34,6 +34,12 @@ from apps.sandboxd.runtimes import NODE
 
 PACKAGE: Final = "/package"
 PLACES: Final = Places(package=PACKAGE, output="/workspace/output", temporary="/tmp/call")  # noqa: S108
+START_PLACES: Final = Places(
+    package=PACKAGE,
+    output="/tmp/start/output",  # noqa: S108 - a file system of the sandbox's own
+    temporary="/tmp/start/temporary",  # noqa: S108 - as above
+)
+"""The folders of a session's start, which calls beside it never touch."""
 MOST_MS: Final = int(MAX_TIMEOUT_S * 1000)
 """No call of a tool has more time than this, whatever its package asks for."""
 _OUTPUT: Final = "output/"
@@ -208,8 +214,10 @@ def _judge_run(
 def _judged(protocol: Protocol, result: SandboxResult) -> ToolReply:
     if result.reason in CUT_SHORT:
         kind, sentence = CUT_SHORT[result.reason]
-        return ToolReply(kind, message=sentence.replace("The tool", "The program"))
-    if result.exit_code in _NOT_STARTED:
+        said = result.detail or sentence.replace("The tool", "The program")
+        return ToolReply(kind, message=said)
+    # With these codes a shell says that there is no such program, which then has printed nothing.
+    if result.exit_code in _NOT_STARTED and not (result.stdout and protocol is Protocol.PLAIN):
         said = f"The program could not be started, or ended with exit code {result.exit_code}."
         return ToolReply(ReplyKind.CRASHED, message=said)
     if protocol is Protocol.PLAIN:

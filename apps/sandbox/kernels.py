@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from django.db.models.functions import Now
 from apps.accounts.models import User
 from apps.domain.wire import BadJson, read_json
 from apps.sandbox.client import OnOutput
+from apps.sandbox.coding import sharing
 from apps.sandbox.contents import contents
 from apps.sandbox.errors import JobRefused, KernelLost, SandboxUnavailable
 from apps.sandbox.leases import Lease, name_kernel, this_node
@@ -107,6 +108,7 @@ def run_cell(
     """
     workspace = lease.workspace
     surroundings = _surroundings(language, base)
+    shared = _digests(base)
     files = _files(workspace)
     rows = Kernel.objects.filter(workspace=workspace, language=language)
 
@@ -134,7 +136,7 @@ def run_cell(
 
     known = rows.first()
     generation = "" if known is None else known.generation
-    note = "" if known is None else _why_afresh(known, surroundings)
+    note = "" if known is None else _why_afresh(known, surroundings, shared, files)
     answered: Answered | None = None
     if known is not None and not note:
         try:
@@ -169,7 +171,7 @@ def keep_cell(lease: Lease, cell: CellResult) -> None:
         )
 
 
-def _why_afresh(known: Kernel, surroundings: str) -> str:
+def _why_afresh(known: Kernel, surroundings: str, shared: Mapping[str, str], files: Files) -> str:
     """Say why a kernel cannot be gone on with, or nothing where it can.
 
     Raises SandboxUnavailable where it lives on another machine: the call is sent there next time.
@@ -182,7 +184,22 @@ def _why_afresh(known: Kernel, surroundings: str) -> str:
         return _RELEASED
     if not known.generation:
         return _UNHEARD
-    return "" if known.surroundings == surroundings else _OTHER_FILES
+    if known.surroundings != surroundings or not _has_what_is_shared(known, shared, files):
+        return _OTHER_FILES
+    return ""
+
+
+def _has_what_is_shared(known: Kernel, shared: Mapping[str, str], files: Files) -> bool:
+    """Tell whether a program in a kernel finds every shared file, and none that is refused now.
+
+    What is shared cannot be changed while it lives. But a file that its own cells made lies in the
+    workspace, with the very bytes that would be shared: it is not started afresh for that.
+    """
+    held: Mapping[str, str] = known.shared
+    if held.keys() - shared.keys():
+        return False
+    at_hand = {one.digest.hex() for one in files.known.values()}
+    return all(held.get(name) == digest or digest in at_hand for name, digest in shared.items())
 
 
 def _is_silent(known: Kernel) -> bool:
@@ -200,6 +217,7 @@ def _start(
         base,
         argv=(*command, f"/kaizen/{loop}"),
         harness=((loop, (_HARNESS / loop).read_bytes()),),
+        waits=False,
         stdin=b"",
         workspace=(),
         keep_workspace=False,
@@ -218,6 +236,7 @@ def _start(
             "holder": place["owner"],
             "generation": "",
             "surroundings": surroundings,
+            "shared": _digests(base),
             "released_at": None,
             "asked_at": None,
             "started_at": Now(),
@@ -282,16 +301,20 @@ def _of_a_life(language: str, limits: Limits) -> Limits:
 
 
 def _surroundings(language: str, base: SandboxSpec) -> str:
-    """Return the digest of all that a living sandbox cannot be given later."""
+    """Return the digest of all that a living sandbox cannot be given later, but shared files."""
     said = {
         "language": language,
-        "env": sorted(base.env),
+        "env": sorted(pair for pair in base.env if pair[0] not in sharing.VARIABLES),
         "runtimes": sorted(_runtimes(language, base)),
         "dependencies": base.dependencies,
         "network": repr(base.network),
-        "shared": [[name, hashlib.sha256(body).hexdigest()] for name, body in base.shared],
     }
     return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def _digests(base: SandboxSpec) -> dict[str, str]:
+    """Return the files that are shared with a sandbox, each with its digest."""
+    return {name: hashlib.sha256(body).hexdigest() for name, body in base.shared}
 
 
 def _files(workspace: Workspace) -> Files:

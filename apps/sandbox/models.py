@@ -154,6 +154,8 @@ class Kernel(models.Model):
     holder = models.CharField(max_length=128)
     generation = models.CharField(max_length=64, blank=True)
     surroundings = models.CharField(max_length=64)
+    # The files that are shared with it, each with its digest, as they were when it was started.
+    shared = models.JSONField(default=dict)
     # Since when it is to end, because a person is waited for.
     released_at = models.DateTimeField(null=True, blank=True)
     # Since when its node has been asked for it in vain; empty once it answers.

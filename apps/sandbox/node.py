@@ -22,6 +22,7 @@ from apps.sandbox.runner import (
     harness_file,
     judge_reply,
     judge_tests,
+    lasting,
     report_of,
 )
 from apps.sandbox.spec import Limits, Reason, SandboxResult, SandboxSpec
@@ -64,7 +65,7 @@ def call_node_tool(
     Every ending is an outcome, UNAVAILABLE where certainly nothing was run; only a job that can
     never run raises (JobRefused). `dependencies` is the content address of what is installed.
     """
-    limits = limits or Limits.for_node()
+    limits = limits or lasting(Limits.for_node(), deadline_s)
     spec = SandboxSpec(
         argv=node_command(limits, "call_tool.mjs", entry.path, entry.export),
         files=files_of(tree),
@@ -98,7 +99,7 @@ def run_node_tests(
     With `pi` they find the packages that Pi brings. Raises SandboxUnavailable where nothing was
     run: no sandbox means no report.
     """
-    limits = limits or Limits.for_node()
+    limits = limits or lasting(Limits.for_node(), deadline_s)
     spec = SandboxSpec(
         argv=node_command(limits, "run_tests.mjs", *(("pi",) if pi else ())),
         files=files_of(tree),

@@ -37,8 +37,10 @@ from apps.sandbox.runner import (
     files_of,
     harness_file,
     judge_reply,
+    lasting,
 )
 from apps.sandbox.spec import Limits, Reason, SandboxResult, SandboxSpec
+from apps.sandboxd.limits import CEILINGS
 
 MAX_OBSERVATION_KIB: Final = 512
 MAX_LISTED: Final = 100
@@ -106,7 +108,10 @@ class PiLoader:
     on_output: OnOutput | None = None
     cancelled: Callable[[], bool] | None = None
     path: Path | None = None
-    limits: Limits = field(default_factory=Limits.for_node)
+    # What is left of the deadline bounds each step, and nothing else does.
+    limits: Limits = field(
+        default_factory=lambda: replace(Limits.for_node(), wall_ms=CEILINGS.wall_ms)
+    )
 
     def resolve(self, resources: Mapping[str, Sequence[str]]) -> Declared:
         """Resolve what package.json names, without running anything of the package."""
@@ -165,7 +170,7 @@ def call_pi_tool(
 
     `parameters` is the reviewed schema: an extension that registers another one is not called.
     """
-    limits = _bounded(limits or Limits.for_node(), deadline_s)
+    limits = _bounded(limits or lasting(Limits.for_node(), deadline_s), deadline_s)
     soft_ms = max(100, int((min(deadline_s, limits.wall_ms / 1000) - MARGIN_S) * 1000))
     asked = {
         "path": entry.path,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, Unpack
@@ -110,6 +110,11 @@ CUT_SHORT: Final[Mapping[Reason, tuple[ReplyKind, str]]] = {
 }
 
 
+def lasting(usual: Limits, deadline_s: float) -> Limits:
+    """Return usual limits for a job whose time nothing but its own deadline bounds."""
+    return replace(usual, wall_ms=max(1, int(deadline_s * 1000)))
+
+
 def check_entry(entry: str) -> str:
     """Return an entry of the form module:function, or refuse it with JobRefused."""
     if len(entry) > 200 or not _ENTRY.match(entry):
@@ -154,7 +159,7 @@ def call_python_tool(
         files=files_of(tree),
         harness=harness_file("call_tool.py"),
         stdin=encoded(arguments),
-        limits=limits or Limits(),
+        limits=limits or lasting(Limits(), deadline_s),
         correlation_id=correlation or current_correlation_id(),
         network=network,
     )
@@ -253,7 +258,7 @@ def run_unittests(
         argv=(*_PYTHON, "/kaizen/run_tests.py"),
         files=files_of(tree),
         harness=harness_file("run_tests.py"),
-        limits=limits or Limits(),
+        limits=limits or lasting(Limits(), deadline_s),
         correlation_id=correlation or current_correlation_id(),
     )
     result = run(spec, deadline_s=deadline_s, **around)

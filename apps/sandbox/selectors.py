@@ -2,11 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from apps.sandbox.client import available
+from apps.sandbox.client import NO_ANSWER, NOT_ALLOWED, NOT_CONFIGURED, available
 from apps.sandbox.leases import this_node
+from apps.sandbox.spec import ProbeReport, ProbeStatus
 from apps.sandbox.syntax.ask import confined_grammar
+
+_OUTSIDE: Final = "run Kaizen on a Linux machine of its own, or switch off what runs code"
+# What an operator does about each finding, beside what the finding itself says.
+_MENDS: Final[Mapping[ProbeStatus, str]] = {
+    ProbeStatus.NOT_RUNNING: "Start it with `make up`, or with `python -m apps.sandboxd`.",
+    ProbeStatus.NOT_LINUX: "To run code, run Kaizen on Linux; everything else works without.",
+    ProbeStatus.NO_BUBBLEWRAP: (
+        "Install the distribution's package `bubblewrap`, or run `make venv` for the one of"
+        " requirements.txt; then start the supervisor again."
+    ),
+    ProbeStatus.NO_FILTER: "To run code, run Kaizen on an x86-64 or aarch64 processor.",
+    ProbeStatus.NO_USER_NAMESPACES: (
+        "Run `sysctl user.max_user_namespaces=15000`, and where it exists"
+        " `sysctl kernel.unprivileged_userns_clone=1`."
+    ),
+    ProbeStatus.BLOCKED: (
+        "Allow user namespaces for bubblewrap, on Ubuntu with"
+        " `sysctl kernel.apparmor_restrict_unprivileged_userns=0`; in a container, with a seccomp"
+        " profile that allows them."
+    ),
+    ProbeStatus.PROC_MASKED: f"Start the container with an unmasked /proc; or {_OUTSIDE}.",
+    ProbeStatus.NO_UID_RANGE: "Start the supervisor with a --uid-range of ids that nobody has.",
+    ProbeStatus.NO_RUNTIME: (
+        "Run `make venv`, and start the supervisor with a --runtime outside of Kaizen's own files."
+    ),
+    ProbeStatus.RUNTIME_UNREADABLE: (
+        "Let every user enter the folders above the supervisor's --runtime and read it, or name"
+        " another place in KAIZEN_RUNTIMES and run `make venv` again."
+    ),
+    ProbeStatus.NO_PRLIMIT: "Install the distribution's package `util-linux`.",
+    ProbeStatus.NO_CGROUP: (
+        "Delegate a control group to the supervisor (systemd: Delegate=cpu memory pids), or start"
+        " it without --cgroup-required."
+    ),
+    ProbeStatus.LEAKY: (
+        "Run no code here: this kernel or container does not keep what bubblewrap was asked for;"
+        f" {_OUTSIDE}."
+    ),
+    ProbeStatus.FAILED: "Read what the supervisor wrote to its log, and start it again.",
+}
+_OF_CALLERS: Final[Mapping[str, str]] = {
+    NOT_CONFIGURED: "Name the supervisor's socket in KAIZEN_SANDBOXD_SOCKET.",
+    NO_ANSWER: (
+        "Its first look at everything takes up to a minute, so ask again; where that does not help,"
+        " read what it wrote to its log."
+    ),
+    NOT_ALLOWED: "Start the supervisor with --allow-uid and the id of the user that asks.",
+}
+
+
+def mend_of(report: ProbeReport) -> str:
+    """Say what an operator does so that code can run, or nothing where it can."""
+    if report.ok:
+        return ""
+    return _OF_CALLERS.get(report.sentence) or _MENDS[report.status]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +79,7 @@ class SandboxState:
     python: str
     runtimes: dict[str, str]
     node: str
-
-    @property
-    def story(self) -> str:
-        """Return everything in one text, for a page that has room for one."""
-        told = [f"In force: {line}." for line in self.in_force]
-        told += [f"Missing: {line}" for line in self.missing]
-        return " ".join([self.sentence, *told])
+    mend: str = ""
 
 
 def sandbox_state(
@@ -44,7 +96,10 @@ def sandbox_state(
     if with_syntax:
         problem = confined_grammar().examine()
         if problem:
-            missing.append(f"No confined parser, so edits are not checked for syntax: {problem}")
+            missing.append(
+                f"No confined parser, so edits are not checked for syntax: {problem} Run"
+                " `make venv`, and start Kaizen again."
+            )
         else:
             in_force.append(
                 "syntax: a confined process of its own parses what members edit; it can open no "
@@ -59,4 +114,5 @@ def sandbox_state(
         python=report.python,
         runtimes=dict(report.runtimes),
         node=this_node(),
+        mend=mend_of(report),
     )

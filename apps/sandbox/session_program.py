@@ -28,6 +28,10 @@ KILL_SECONDS: Final = 5
 DEFAULT_SECONDS: Final = 120.0
 _CLOSE_SECONDS: Final = STOP_SECONDS + 5.0
 _OUTPUT: Final = "output/"
+_STARTING: Final = (
+    "The session's program is still getting ready, and goes on with that. Call again to wait for it"
+    " longer; nothing was called yet."
+)
 _HOST: Final = Path(__file__).with_name("harness") / "session_host.py"
 
 
@@ -45,7 +49,8 @@ class SessionPlan:
     """What a session is made of.
 
     `name` tells it from every other of its run. Each of `variables` names the session's private
-    folder, and `places` are made anew for every command. `base` says what the sandbox holds.
+    folder. `places` are made anew for every command but its start, whose `own_places` stay as long
+    as it runs. `base` says what the sandbox holds.
     """
 
     name: str
@@ -54,6 +59,7 @@ class SessionPlan:
     base: SandboxSpec
     variables: tuple[str, ...]
     places: tuple[str, ...]
+    own_places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,7 @@ def ask_session(place: Place, generation: str, asking: Asking) -> SandboxResult:
     asked: dict[str, JsonValue] = {
         "kind": "run",
         **_said(asking.command, seconds),
+        # It has no time of its own: what is not ready yet goes on getting ready.
         "start": _said(asking.plan.start, seconds),
     }
     try:
@@ -126,7 +133,9 @@ def close_session(place: Place, *, path: Path | None) -> str:
 
 
 def _spec(plan: SessionPlan) -> SandboxSpec:
-    given = json.dumps({"variables": plan.variables, "places": plan.places})
+    given = json.dumps(
+        {"variables": plan.variables, "places": plan.places, "own_places": plan.own_places}
+    )
     return replace(
         plan.base,
         argv=("/runtime/bin/python3", "-I", "-S", "-B", "/kaizen/session_host.py", given),
@@ -166,6 +175,8 @@ def _judge(answered: Answered) -> SandboxResult:
             return replace(result, reason=reason, exit_code=code)
         case {"state": "timeout"}:
             return replace(result, reason=Reason.WALL_TIMEOUT)
+        case {"state": "starting"}:
+            return replace(result, reason=Reason.WALL_TIMEOUT, detail=_STARTING)
         case {"state": "interrupted"}:
             return replace(result, reason=Reason.CANCELLED)
         case {"state": "unspawned", "message": str(message)}:

@@ -53,6 +53,12 @@ def _arguments() -> argparse.ArgumentParser:
         help="who may ask, besides us and root",
     )
     parser.add_argument("--jobs", type=int, default=max(2, os.cpu_count() or 2), help="at once")
+    parser.add_argument(
+        "--ready", type=int, default=1, help="how many sandboxes wait for the next program"
+    )
+    parser.add_argument(
+        "--ready-seconds", type=int, default=30, help="for how long each of them waits"
+    )
     parser.add_argument("--kernels", type=int, default=8, help="how many sandboxes may live on")
     parser.add_argument(
         "--kernels-of-one", type=int, default=3, help="how many of them one owner may have"
@@ -120,7 +126,10 @@ def main(given: Sequence[str] | None = None) -> int:
         exempt = read_blocks(said.egress_exempt)
     except (BadLimit, BadNetwork) as problem:
         parser.error(str(problem))
-    if said.jobs < 1 or min(said.queue, said.kernels, said.kernels_of_one) < 0:
+    if (
+        said.jobs < 1
+        or min(said.queue, said.ready, said.ready_seconds, said.kernels, said.kernels_of_one) < 0
+    ):
         parser.error("--jobs has to be at least 1, and no other number below 0.")
     _start_clean()
     launcher = Launcher()
@@ -128,6 +137,11 @@ def main(given: Sequence[str] | None = None) -> int:
     named = said.bwrap or (
         Path(os.environ["KAIZEN_BWRAP"]) if "KAIZEN_BWRAP" in os.environ else None
     )
+    # As root each running sandbox has a user id of its own; one is left for the probe.
+    most = said.uid_range.count - 1 if os.geteuid() == 0 else said.jobs + said.kernels + said.ready
+    running = min(said.jobs, most)
+    kernels = min(said.kernels, most - running)
+    ready = min(said.ready, most - running - kernels)
     code = Path(__file__).resolve().parents[2]
     options = Options(
         state=said.state,
@@ -137,20 +151,21 @@ def main(given: Sequence[str] | None = None) -> int:
         cgroup_required=said.cgroup_required,
         egress_exempt=exempt,
         node=said.node[:64],
+        ready=ready,
+        ready_seconds=said.ready_seconds,
         # Should one of these lie under /usr, sandboxes see an empty folder in its place.
         hidden=(code, said.state.resolve(), said.socket.resolve().parent, *_environments()),
         stores=tuple(store.resolve() for store in said.store),
     )
-    # As root each running sandbox has a user id of its own; one is left for the probe.
-    most = said.uid_range.count - 1 if os.geteuid() == 0 else said.jobs + said.kernels
-    running = min(said.jobs, most)
     service = Service(
         socket=said.socket,
         allowed=frozenset({os.geteuid(), 0, *said.allow_uid}),
         running=max(1, running),
         waiting=said.queue,
         ceilings=ceilings,
-        kernels=min(said.kernels, most - running),
+        kernels=kernels,
+        ready=ready,
+        ready_seconds=said.ready_seconds,
         kernels_of_one=said.kernels_of_one,
         node=said.node[:64],
     )

@@ -22,6 +22,8 @@ def in_force(
     uids: UidRange,
     exempt: Sequence[AddressBlock],
     node: str,
+    ready: int,
+    ready_seconds: int,
 ) -> tuple[str, ...]:
     """Return one sentence for each thing that holds."""
     return (
@@ -36,6 +38,7 @@ def in_force(
         *_limits(host),
         *(f"runtime {name}: {version}" for name, version in runtimes.items()),
         _network(exempt),
+        _ready(ready, ready_seconds),
     )
 
 
@@ -95,6 +98,15 @@ def _limits(host: Host) -> tuple[str, ...]:
         "wall clock and output: the supervisor, by its own clock and count",
         "disk: the size of each writable file system; number of files: the watcher; one file, "
         "descriptors, core dumps, locked memory, queues: the kernel for each process",
+    )
+
+
+def _ready(many: int, seconds: int) -> str:
+    if not many:
+        return "start: every sandbox is launched for the program that runs in it"
+    return (
+        f"start: up to {many} launched ahead, each for {seconds} s at most and for one program of "
+        "whoever comes first; the others are launched for the program that runs in them"
     )
 
 

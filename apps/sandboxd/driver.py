@@ -19,10 +19,11 @@ from apps.sandboxd.cgroups import GroupTree, find_tree
 from apps.sandboxd.describe import in_force, missing
 from apps.sandboxd.egress_route import Resolver, Routes
 from apps.sandboxd.jobs import Reason, SandboxResult, SandboxSpec
-from apps.sandboxd.launch import Host, Launcher, LaunchFailed, LiveSandbox, NotDead
+from apps.sandboxd.launch import Host, Launcher, LaunchFailed
 from apps.sandboxd.launch import launch as launch_sandbox
 from apps.sandboxd.layout import Layout, Runtime
 from apps.sandboxd.limits import Limits
+from apps.sandboxd.live import LiveSandbox, NotDead
 from apps.sandboxd.probe import (
     INSIDE,
     SENTENCES,
@@ -74,6 +75,8 @@ class Options:
     hidden: tuple[Path, ...] = ()
     stores: tuple[Path, ...] = ()
     node: str = ""
+    ready: int = 0
+    ready_seconds: int = 0
 
 
 class Silent:
@@ -262,7 +265,13 @@ class BubblewrapDriver:
             status=ProbeStatus.READY,
             sentence=f"Sandboxes run Python {python} under bubblewrap {host.bubblewrap.label}.",
             in_force=in_force(
-                host, runtimes, uids=said.uids, exempt=said.egress_exempt, node=said.node
+                host,
+                runtimes,
+                uids=said.uids,
+                exempt=said.egress_exempt,
+                node=said.node,
+                ready=said.ready,
+                ready_seconds=said.ready_seconds,
             ),
             missing=missing(host, runtimes),
             python=python,

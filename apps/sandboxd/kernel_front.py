@@ -8,7 +8,8 @@ from typing import Final
 from apps.domain.wire import BadFrame, JsonValue, Message
 from apps.sandboxd.askers import KernelAsker
 from apps.sandboxd.exchange import Exchange
-from apps.sandboxd.jobs import BadJob, MessageFields
+from apps.sandboxd.job_wire import MessageFields
+from apps.sandboxd.jobs import BadJob
 from apps.sandboxd.keeper import Keeper, KeeperRefuses, lost
 from apps.sandboxd.kernel_wire import (
     Opened,

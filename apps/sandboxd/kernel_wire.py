@@ -12,18 +12,20 @@ from apps.domain.paths import BadPath, check_tree
 from apps.domain.wire import BadFrame, BadJson, JsonValue, Message, read_json
 from apps.sandboxd.exchange import Exchange, Terms
 from apps.sandboxd.frames import MAX_LINE
-from apps.sandboxd.jobs import (
-    MAX_DEADLINE_MS,
-    BadJob,
+from apps.sandboxd.job_wire import (
     MessageFields,
-    Reason,
-    SandboxResult,
-    SandboxSpec,
-    check_outputs,
     decode_job,
     decode_result,
     encode_job,
     encode_result,
+)
+from apps.sandboxd.jobs import (
+    MAX_DEADLINE_MS,
+    BadJob,
+    Reason,
+    SandboxResult,
+    SandboxSpec,
+    check_outputs,
 )
 from apps.sandboxd.workfiles import MAX_WORK_FILES, Known
 
@@ -130,6 +132,8 @@ def decode_opening(message: Message) -> Opening:
     names = ("key", "owner", *_TERMS, "farewell", "interrupt")
     own = MessageFields(Message("", {name: fields.pop(name, None) for name in names}))
     spec, _ = decode_job(Message("job", fields, message.body))
+    if spec.waits:
+        raise BadJob("What lives on waits for its requests, and for nothing before it begins.")
     idle, total, farewell_ms = (own.whole(name) for name in _TERMS)
     if not 0 < idle <= MAX_LIFE_MS or not 0 < total <= MAX_LIFE_MS or farewell_ms > MAX_FAREWELL_MS:
         raise BadJob("A sandbox may live for a day, and take a minute to say farewell.")

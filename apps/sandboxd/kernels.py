@@ -22,8 +22,9 @@ from apps.domain.wire import BadFrame
 from apps.sandboxd.exchange import PASSED, Exchange, State, Terms
 from apps.sandboxd.frames import Asks, Done, Frame, Lines, Ready
 from apps.sandboxd.jobs import Reason, SandboxResult
-from apps.sandboxd.launch import LaunchFailed, LiveSandbox, NotDead, is_ready
+from apps.sandboxd.launch import LaunchFailed
 from apps.sandboxd.limits import MIB, Limits
+from apps.sandboxd.live import LiveSandbox, NotDead, is_ready
 from apps.sandboxd.livefiles import LiveFiles
 from apps.sandboxd.underway import Underway
 from apps.sandboxd.watch import INTERVAL, Places, Watch

@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import secrets
-import select
 import signal
 import socket
 import subprocess
@@ -19,20 +18,18 @@ from typing import Final
 
 from apps.sandboxd.bwrap import Bubblewrap
 from apps.sandboxd.cgroups import CallGroup, GroupTree
-from apps.sandboxd.egress import Egress
 from apps.sandboxd.egress_inside import NoWayIn, open_egress
 from apps.sandboxd.egress_route import Routes
 from apps.sandboxd.jobs import SandboxSpec
 from apps.sandboxd.layout import GATE, PRLIMIT, Descriptors, Layout, arguments
 from apps.sandboxd.limits import Limits, process_limits
+from apps.sandboxd.live import DEATH_SECONDS, LiveSandbox, close_all, is_ready
 from apps.sandboxd.uids import UidPool
-from apps.sandboxd.workspace import stage
 
 _log = logging.getLogger(__name__)
 
 RESULT_FD: Final = 3
 _LAUNCH_SECONDS: Final = 15.0
-_DEATH_SECONDS: Final = 10.0
 
 
 class LaunchFailed(RuntimeError):
@@ -42,10 +39,6 @@ class LaunchFailed(RuntimeError):
         super().__init__(sentence)
         self.said = said
         self.exit_code = exit_code
-
-
-class NotDead(RuntimeError):
-    """A sandbox outlived its kill; its user id is not used again."""
 
 
 class Launcher:
@@ -127,94 +120,6 @@ class Host:
     """What a launch is called before it starts its program."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """CPU and memory of the dead processes, as the kernel accounted for them."""
-
-    cpu_ms: int
-    max_rss_kib: int
-
-
-@dataclass(slots=True)
-class LiveSandbox:
-    """A sandbox whose mounts stand; its program starts with `open_gate`."""
-
-    process: subprocess.Popen[bytes]
-    outer_fd: int
-    init_pid: int
-    init_fd: int
-    stdin: int
-    stdout: int
-    stderr: int
-    result: socket.socket
-    group: CallGroup | None
-    give_back: Callable[[], None]
-    proc: int = -1
-    workspace: int = -1
-    writable: list[int] = field(default_factory=list)
-    terminals: int = -1
-    dead: bool = False
-    egress: Egress | None = None
-
-    def open_gate(self) -> None:
-        """Let the program run."""
-        os.write(self.stdin, b"\n")
-
-    def kill(self) -> None:
-        """Kill the first process of the namespace; the kernel kills all the others.
-
-        Bubblewrap's outer half goes first, so that the first process is handed to us and its
-        accounting is not lost.
-        """
-        for number in (self.outer_fd, self.init_fd):
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(number, signal.SIGKILL)
-
-    def reap(self) -> tuple[int, Spent]:
-        """Wait until nothing of the sandbox lives; return its exit code and what it spent."""
-        until = time.monotonic() + _DEATH_SECONDS
-        if not is_ready(self.init_fd, until):
-            raise NotDead("A sandbox did not die.")
-        self.dead = True
-        if not is_ready(self.outer_fd, time.monotonic() + 2):
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self.outer_fd, signal.SIGKILL)
-        _, status, used = os.wait4(self.process.pid, 0)
-        self.process.returncode = code = os.waitstatus_to_exitcode(status)
-        try:
-            inner = os.wait4(self.init_pid, 0)[2]
-        except ChildProcessError:
-            # Bubblewrap reaped it; its own peak still holds the moment when it was our fork.
-            return code, Spent(int((used.ru_utime + used.ru_stime) * 1000), 0)
-        return code, Spent(int((inner.ru_utime + inner.ru_stime) * 1000), inner.ru_maxrss)
-
-    def close(self) -> None:
-        """Let go of every handle; what a survivor might still use is not given back."""
-        if self.egress is not None:
-            self.egress.close()
-        _close(self.stdin, self.stdout, self.stderr, self.outer_fd, self.init_fd, self.proc)
-        _close(*self.writable, self.terminals)
-        self.result.close()
-        if self.dead:
-            if self.group is not None:
-                self.group.remove()
-            self.give_back()
-
-
-def _close(*numbers: int) -> None:
-    for number in numbers:
-        if number >= 0:
-            with suppress(OSError):
-                os.close(number)
-
-
-def is_ready(number: int, until: float) -> bool:
-    """Wait until a descriptor is readable; a process descriptor is once its process is dead."""
-    poll = select.poll()
-    poll.register(number, select.POLLIN)
-    return bool(poll.poll(max(0, int((until - time.monotonic()) * 1000))))
-
-
 def launch(host: Host, spec: SandboxSpec, limits: Limits) -> LiveSandbox:
     """Bring up the confinement up to the gate; raise LaunchFailed with all cleaned up."""
     if spec.dependencies and host.layout.dependencies(spec.dependencies) is None:
@@ -277,7 +182,7 @@ class _Launch:
                     "--",
                     PRLIMIT,
                     *process_limits(self.limits),
-                    *GATE,
+                    *(() if self.spec.waits else GATE),
                     *self.spec.argv,
                 ],
                 streams=(stdin_inside, stdout_inside, stderr_inside),
@@ -303,11 +208,11 @@ class _Launch:
                 raise self._failure("The sandbox did not come up.", stderr, process)
             live = LiveSandbox(
                 process, outer_fd, init_pid, init_fd, stdin, stdout, stderr, result,
-                self.group, self.give_back,
+                self.group, self.uid, self.give_back,
             )  # fmt: skip
             # 4. Doors to what will be watched and collected; files into the workspace.
             self._open_places(live)
-            stage(live.workspace, self.spec.workspace, uid=self.uid)
+            live.stage(self.spec.workspace)
             for number in (stdin, stdout, stderr):
                 os.set_blocking(number, False)
             result.setblocking(False)
@@ -341,7 +246,7 @@ class _Launch:
         init_pid, init_fd = self.born
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(init_fd, signal.SIGKILL)
-        is_ready(init_fd, time.monotonic() + _DEATH_SECONDS)
+        is_ready(init_fd, time.monotonic() + DEATH_SECONDS)
         with suppress(ChildProcessError):
             os.waitpid(init_pid, os.WNOHANG)
 
@@ -358,7 +263,7 @@ class _Launch:
 
     def _drop(self, *numbers: int) -> None:
         for number in numbers:
-            _close(number)
+            close_all(number)
             for owner in (self.ours, self.theirs):
                 if number in owner:
                     owner.remove(number)

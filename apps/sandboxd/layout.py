@@ -158,9 +158,9 @@ def _environment(spec: SandboxSpec) -> Iterator[str]:
     own |= variables(spec.runtimes)
     if spec.network:
         own |= _PROXIED
-    if spec.correlation_id:
-        own["KAIZEN_CORRELATION_ID"] = spec.correlation_id
-    for name, value in [*own.items(), *spec.env]:
+    # A program that waits hears of these when it begins.
+    late = () if spec.waits else spec.variables()
+    for name, value in [*own.items(), *late]:
         yield from ("--setenv", name, value)
 
 

@@ -19,20 +19,15 @@ from typing import Final
 from apps.domain.wire import BadFrame, Message, MessageReader, encode
 from apps.sandboxd.askers import Asker, KernelAsker
 from apps.sandboxd.driver import Driver, NoDriver
-from apps.sandboxd.jobs import (
-    MAX_JOB_BODY,
-    BadJob,
-    Reason,
-    SandboxResult,
-    SandboxSpec,
-    decode_job,
-    encode_result,
-)
+from apps.sandboxd.job_wire import decode_job, encode_result
+from apps.sandboxd.jobs import MAX_JOB_BODY, BadJob, Reason, SandboxResult, SandboxSpec
 from apps.sandboxd.keeper import Keeper, KeeperRefuses
 from apps.sandboxd.kernel_front import KERNEL_KINDS, converse
-from apps.sandboxd.launch import LaunchFailed, NotDead
+from apps.sandboxd.launch import LaunchFailed
 from apps.sandboxd.limits import CEILINGS, Limits, clamp
+from apps.sandboxd.live import NotDead
 from apps.sandboxd.probe import ProbeReport, encode_probe
+from apps.sandboxd.ready import Ready
 from apps.sandboxd.supervise import Call
 from apps.sandboxd.uids import NoFreeUid
 from apps.sandboxd.workfiles import BadWorkFiles
@@ -51,6 +46,8 @@ class Service:
     allowed: frozenset[int]
     running: int = 4
     waiting: int = 64
+    ready: int = 1
+    ready_seconds: int = 30
     ceilings: Limits = CEILINGS
     kernels: int = 8
     kernels_of_one: int = 3
@@ -84,6 +81,11 @@ class Slots:
                 self._queue.remove(ticket)
                 self._free.notify_all()
 
+    def is_anybody_waiting(self) -> bool:
+        """Tell whether a job waits for a slot now."""
+        with self._free:
+            return bool(self._queue)
+
     def give_back(self) -> None:
         """Free a slot."""
         with self._free:
@@ -98,6 +100,7 @@ class Server:
         self._service = service
         self._driver = driver
         self._slots = Slots(service.running, service.waiting)
+        self._ready = Ready(driver, service.ready, service.ready_seconds)
         self._keeper = Keeper(
             driver, service.ceilings, most=service.kernels, most_of_one=service.kernels_of_one
         )
@@ -126,6 +129,7 @@ class Server:
         with suppress(FileNotFoundError):
             self._service.socket.unlink()
         until = time.monotonic() + _STOP_SECONDS
+        self._ready.close()
         self._keeper.close_all(_STOP_SECONDS)
         for thread in list(self._threads):
             thread.join(max(0.0, until - time.monotonic()))
@@ -135,6 +139,7 @@ class Server:
         with self._probing:
             known = self._report
             if known is None or fresh or not known.ok:
+                self._ready.drop()
                 known = self._report = self._driver.probe()
                 if not known.ok:
                     _log.warning("No sandbox: %s", known.sentence)
@@ -249,10 +254,22 @@ class Server:
             result.stats.wall_ms,
         )
         asker.answer(encode_result(result))
+        self._prepare(spec)
+
+    def _prepare(self, spec: SandboxSpec) -> None:
+        """Have a sandbox ready for the next job like this, where no other needs the time."""
+        if self._stopping.is_set() or self._slots.is_anybody_waiting():
+            return
+        limits, _ = clamp(spec.limits, self._service.ceilings)
+        try:
+            self._ready.prepare(spec, limits)
+        except (LaunchFailed, NoDriver, NoFreeUid) as problem:
+            self._report = None
+            _log.warning("No sandbox was made ready: %s", problem)
 
     def _run(self, asker: Asker, spec: SandboxSpec, deadline: float, python: str) -> SandboxResult:
         limits, clamped = clamp(spec.limits, self._service.ceilings)
-        live = self._driver.start(spec, limits)
+        live = self._ready.start(spec, limits)
         asker.tell(Message("started", {"python": python}))
         call = Call(
             live=live,

@@ -20,8 +20,8 @@ from apps.sandboxd.jobs import (
     SandboxSpec,
     Stats,
 )
-from apps.sandboxd.launch import LiveSandbox, NotDead, Spent
 from apps.sandboxd.limits import MIB, Clamp, Limits
+from apps.sandboxd.live import LiveSandbox, NotDead, Spent
 from apps.sandboxd.watch import INTERVAL, Places, Watch
 from apps.sandboxd.workfiles import known_of
 from apps.sandboxd.workspace import take_back
@@ -97,7 +97,7 @@ class Call:
 
     def run(self) -> SandboxResult:
         """Run the program to its end, and return only once everything of it is dead."""
-        self.stdin = memoryview(self.spec.stdin)
+        self.stdin = memoryview(self.spec.opening() + self.spec.stdin)
         self.kept = {
             "stdout": Kept(self.limits.stdout_keep_kib * 1024),
             "stderr": Kept(self.limits.stderr_keep_kib * 1024),
@@ -106,7 +106,6 @@ class Call:
         watch = Watch(places, self.limits, self.live.group)
         started = time.monotonic()
         try:
-            self.live.open_gate()
             with selectors.DefaultSelector() as selector:
                 self._register(selector)
                 self._loop(selector, watch)

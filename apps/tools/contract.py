@@ -16,7 +16,7 @@ from apps.domain.tooling.features import Feature
 from apps.runs.claims import RunHold
 from apps.runs.models import Run
 from apps.tools.credentials import Credential
-from apps.tools.features import feature_is_on, lacking, sandbox_is_there
+from apps.tools.features import cannot_confine, feature_is_on, lacking, sandbox_is_there
 
 
 def say_nothing(stream: str, output: bytes) -> None:
@@ -74,6 +74,8 @@ class Tool:
     """The switch of the deployment that it hangs on, if any."""
     needs_sandbox: bool = False
     """Whether it is there only while code can run confined."""
+    runs_code: bool = False
+    """Whether its calls are handed to a worker that runs code, on this machine or on another."""
     goes_with: str = ""
     """The tool without which this one is not offered, if any."""
     pins: Pins = field(default_factory=Pins)
@@ -93,7 +95,7 @@ class Tool:
             return "The tool is switched off."
         if self.unfit:
             return self.unfit
-        if self.needs_sandbox and not sandbox_is_there():
+        if (self.needs_sandbox and not sandbox_is_there()) or (self.runs_code and cannot_confine()):
             return "Code cannot run confined here, so the tool is off."
         return lacking(self.runtimes)
 

@@ -50,6 +50,10 @@ class Adapter(Protocol):
         """Name the connection that a call of this tool would use as this member, if any."""
         ...
 
+    def account_of(self, *, spec: Specification, member: User) -> str:
+        """Say in words whose account that is, for whoever decides about a call."""
+        ...
+
     def operate(
         self, *, binding: str, operation: Operation, call_id: Any, deadline: Deadline
     ) -> Any:
@@ -107,8 +111,26 @@ def binding_of(*, spec: Specification, member: User) -> str:
         return ""
     binding = None if _adapter is None else _adapter.binding_for(spec=spec, member=member)
     if not binding or len(binding) > MAX_BINDING:
-        raise NoConnection(f"{spec.title} needs a connection of {member.name}, and there is none.")
+        raise NoConnection(
+            f"{spec.title} needs a connection to another system, and there is none that it may use."
+        )
     return binding
+
+
+def account_of(*, spec: Specification, member: User) -> str:
+    """Say as whose account at another system a call would act; nothing for most tools."""
+    if not spec.uses_connection or _adapter is None:
+        return ""
+    return _adapter.account_of(spec=spec, member=member)
+
+
+def is_connected(*, spec: Specification, member: User) -> bool:
+    """Tell whether a call would find the connection that it needs; it needs none where none is."""
+    try:
+        binding_of(spec=spec, member=member)
+    except NoConnection:
+        return False
+    return True
 
 
 @contextmanager

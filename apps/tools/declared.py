@@ -110,19 +110,23 @@ class Connections:
 
     def binding_for(self, *, spec: Specification, member: User) -> str | None:
         """Name the connection that a call of this tool would use as this member, if any."""
-        row = PackageTool.objects.filter(
-            name=spec.name, version__ref=spec.source.removeprefix("package:")
-        ).first()
-        if row is None:
+        need = _need_of(spec)
+        if need is None:
             return None
-        named = row.definition["spec"]["authorization"]["connection"]
-        need = row.definition["needsSpec"]["connections"][named]
         owner = member if need["as"] == "person" else None
         try:
             found = connection_of(app=need["app"], permissions=need["permissions"], member=owner)
         except ConnectionMissing:
             return None
         return f"{_BINDING}{found.pk}"
+
+    def account_of(self, *, spec: Specification, member: User) -> str:
+        """Say in words as whose account a call of this tool would act for this member."""
+        need = _need_of(spec)
+        if need is None:
+            return ""
+        whose = f"{member.name}'s" if need["as"] == "person" else "the company's"
+        return f"{whose} connection to {need['app']}"
 
     def operate(
         self, *, binding: str, operation: Operation, call_id: Any, deadline: Deadline
@@ -133,3 +137,15 @@ class Connections:
         token = token_of(binding.removeprefix(_BINDING))
         connection.close()
         return perform(proof=token, seconds=deadline.remaining, **operation.arguments)
+
+
+def _need_of(spec: Specification) -> dict[str, Any] | None:
+    """Return the connection that an admitted tool declares: to which app, as whom, for what."""
+    row = PackageTool.objects.filter(
+        name=spec.name, version__ref=spec.source.removeprefix("package:")
+    ).first()
+    if row is None:
+        return None
+    named = row.definition["spec"]["authorization"]["connection"]
+    need: dict[str, Any] = row.definition["needsSpec"]["connections"][named]
+    return need

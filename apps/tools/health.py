@@ -45,9 +45,9 @@ def tools_part() -> Part:
     more = f" and {len(off) - MOST_NAMED} more" if len(off) > MOST_NAMED else ""
     said = (
         f"Not prepared: {', '.join(lacking)}. Off therefore: {', '.join(off[:MOST_NAMED])}{more}."
-        f" To mend it, {MEND_RUNTIMES}"
     )
-    return Part(NAME, Word.OFF, said, needed=False)
+    mend = f"{MEND_RUNTIMES[0].upper()}{MEND_RUNTIMES[1:]}"
+    return Part(NAME, Word.OFF, said, needed=False, mend=mend)
 
 
 def _off(report: ProbeReport) -> list[str]:

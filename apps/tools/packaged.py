@@ -6,7 +6,7 @@ import functools
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ from apps.packages.selectors import load_tree
 from apps.runs.models import Run
 from apps.sandbox.boundtools import Binding, call_bound_tool, session_name
 from apps.sandbox.client import Limits
-from apps.sandbox.commands import Bench, call_command_tool
+from apps.sandbox.commands import MOST_MS, Bench, call_command_tool
 from apps.sandbox.dependencies import install
 from apps.sandbox.errors import DependenciesMissing
 from apps.sandbox.node import call_node_tool
@@ -115,6 +115,8 @@ def as_tool(row: PackageTool) -> Tool | None:
         spec=spec,
         handler=_handler(row, admitted),
         feature=Feature.PACKAGES,
+        # A declared request is sent by us, and a file tool reads: neither is code of the package.
+        runs_code=not isinstance(declared.entry, HttpEntry | FileEntry),
         unfit=_unfit(admitted, declared),
         runtimes=frozenset(declared.runtimes),
         home=_home(row, admitted),
@@ -326,17 +328,22 @@ def _limits(tool: Declared) -> Limits:
 
 
 def limits_of(asked: dict[str, int] | None) -> Limits:
-    """Return what a call of a package's tool is held to, from what its definition asks for."""
-    if asked is None:
-        return Limits()
-    return Limits(memory_mb=asked["memMB"], cpu_ms=asked["cpuMs"])
+    """Return what a call of a package's tool is held to, from what its definition asks for.
+
+    Its time is bounded by what the call has left, and by nothing else.
+    """
+    return _asked(Limits(wall_ms=MOST_MS), asked)
 
 
 def node_limits_of(asked: dict[str, int] | None) -> Limits:
     """Return the same for a tool that Node runs; it needs more before its first line."""
+    return _asked(replace(Limits.for_node(), wall_ms=MOST_MS), asked)
+
+
+def _asked(usual: Limits, asked: dict[str, int] | None) -> Limits:
     if asked is None:
-        return Limits.for_node()
-    return Limits.for_node(memory_mb=asked["memMB"], cpu_ms=asked["cpuMs"])
+        return usual
+    return replace(usual, memory_mb=asked["memMB"], cpu_ms=asked["cpuMs"])
 
 
 def _result(reply: ToolReply, tool: Declared, spec: Specification) -> ToolOk | ToolFailure:

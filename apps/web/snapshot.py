@@ -23,6 +23,7 @@ from apps.rooms.selectors import event_view, events_after, last_events, roster_o
 from apps.runs.bodies import call_bodies
 from apps.runs.models import Call, Run, Seat
 from apps.runs.services import agent_card, member_card
+from apps.runs.waits import is_paused
 from apps.tools.registry import BUILTIN_TOOLS
 
 __all__ = ["Greeting", "durable_part", "event_view", "greet", "room_snapshot", "with_live_part"]
@@ -183,15 +184,10 @@ def _call(call: Call) -> dict[str, Any]:
         "outcome": str(call.outcome),
         "reason": call.reason,
         "milliseconds": took,
-        "paused": _is_paused(call),
+        "paused": is_paused(call),
         "dispatched_at": None if call.dispatched_at is None else call.dispatched_at.isoformat(),
         "agent": agent_card(call.run.agent),
     }
-
-
-def _is_paused(call: Call) -> bool:
-    """Whether a call waits for another system, so that nobody executes it."""
-    return call.state == Call.State.DISPATCHED and call.executor_expires_at is None
 
 
 def _approval(request: ApprovalRequest) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Members and other runtimes go on asking for things while workers, web server, br
 are killed with SIGKILL: each at every step that passes in it, and the stores and the web server
 while others stand between two steps, also between a commit and its bell. After each round all must
 settle within a minute, and what the rows say must be what was done: a file outside the database has
-one line for each effect. Finally a build that takes an unknown end for none has to be caught.
+one line for each effect. First of all a build that takes an unknown end for none has to be caught.
 
     python -m benchmarks.kills [--quick]
 """
@@ -35,7 +35,9 @@ BROKEN_VARIABLE = "KAIZEN_BENCHMARK_BROKEN"
 
 
 def measure(quick: bool) -> Report:
-    """Kill, wait, compare; then let a broken build be caught."""
+    """Let a broken build be caught; then kill, wait, compare."""
+    caught = _broken()
+    say(f"broken on purpose: {caught} duplicated, as counted by the same file")
     traps = _plan(quick)
     with Mortal(broken=False) as mortal:
         verdict, late = Verdict(), 0
@@ -58,8 +60,6 @@ def measure(quick: bool) -> Report:
         say(sentence)
     for trap in mortal.missed:
         say(f"nobody came: {trap}")
-    caught = _broken()
-    say(f"broken on purpose: {caught} duplicated, as counted by the same file")
     figures: dict[str, float | int] = {
         "kills": len(died),
         "points": len({(trap.process, trap.step, trap.victim) for trap in died}),

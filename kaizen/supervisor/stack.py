@@ -210,6 +210,7 @@ class Stack:
                     "--store", str(self._store()),
                     *(["--runtime", runtime] if runtime else []),
                     *_exempted(environment),
+                    *_ready(environment),
                 ],
                 # Nothing to steal: no key, no address, no password.
                 env={},
@@ -357,6 +358,11 @@ def _exempted(environment: dict[str, str]) -> list[str]:
     return [
         word for block in blocks if block.strip() for word in ("--egress-exempt", block.strip())
     ]
+
+
+def _ready(environment: dict[str, str]) -> list[str]:
+    many = environment.get("KAIZEN_SANDBOXES_READY", "").strip()
+    return ["--ready", many] if many else []
 
 
 def _demand_database(url: str) -> None:

@@ -20,9 +20,11 @@ from apps.automations.models import Automation
 from apps.automations.services import change_automation, revoke_automation
 from apps.domain.manifests import parse_manifest
 from apps.domain.policy import RULES, NodeState
+from apps.domain.tooling import Effect
 from apps.grants.models import PolicyState
 from apps.grants.services import change_policy, choose_tools, grant_tool
 from apps.packages.services import publish_package
+from apps.quotas.models import Quota
 from apps.rooms.models import Room, RoomEvent
 from apps.rooms.services import close_room, remove_participant
 from apps.runs.models import Call, Run
@@ -282,6 +284,46 @@ def test_a_tool_that_asks_unattended_asks_only_where_its_automation_lets_it(
         automation=automation, trigger=automation.trigger, tool="send_report"
     )
     assert ask_for(as_mara, automation, "send_report").json()["verdict"] == "allowed"
+
+
+@pytest.mark.parametrize(
+    ("effect", "verdict", "rule"),
+    [
+        (Effect.READ, "refused", "quota_holds_it"),
+        # A yes may come after the quota has renewed, so it is asked all the same.
+        (Effect.WRITE, "asks", "somebody_said_yes"),
+    ],
+)
+def test_a_spent_quota_is_named_before_a_call_meets_it(
+    as_mara: APIClient,
+    room: Room,
+    agent: Agent,
+    mara: User,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    effect: Effect,
+    verdict: str,
+    rule: str,
+) -> None:
+    offer(monkeypatch, outside_tool(Letters(tmp_path / "letters").handler, effect=effect))
+    assert "quota_holds_it" not in said(explained(as_mara, room, agent, "send_letter"))
+    Quota.objects.create(subject="member", member=mara, unit="calls", period="day", most=0)
+    body = explained(as_mara, room, agent, "send_letter")
+    assert (body["verdict"], body["decided_by"]) == (verdict, rule)
+    assert said(body)["quota_holds_it"] == "refused"
+    assert "It renews on" in body["rules"][-1]["says"]
+    # What is only ours takes from no quota.
+    assert explained(as_mara, room, agent)["verdict"] == "allowed"
+
+
+def test_a_connection_that_is_not_there_is_named_before_a_call_misses_it(
+    as_mara: APIClient, room: Room, agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters = Letters(tmp_path / "letters")
+    offer(monkeypatch, outside_tool(letters.handler, uses_connection=True))
+    body = explained(as_mara, room, agent, "send_letter")
+    assert (body["verdict"], body["decided_by"]) == ("refused", "connection_is_there")
+    assert body["reason"] == "dependency_unavailable"
 
 
 def test_an_automation_is_asked_about_by_itself_and_by_whom_it_concerns(

@@ -60,6 +60,7 @@ def test_an_edit_is_a_new_call_with_its_own_digest_and_yes(
     assert made is not None
     old, new = Call.objects.get(pk=asked.call_id), made.call
     assert new.arguments_digest != old.arguments_digest
+    assert (old.outcome, old.rule) == ("denied", "somebody_said_yes")
     assert (arguments_of(old), arguments_of(new)) == ({"to": "anna"}, {"to": "bea"})
     assert (made.state, made.replaces_id) == ("approved", asked.pk)
     assert Receipt.objects.get().call_id == new.pk

@@ -14,9 +14,11 @@ from apps.approvals.models import Pause
 from apps.approvals.pauses import overdue_pauses
 from apps.audit.models import AuditRow
 from apps.boundary import pausing, pipeline
+from apps.boundary.api.callback import call_view
 from apps.boundary.pausing import expire_pause
 from apps.boundary.selectors import ready_calls
 from apps.boundary.services import stop_run
+from apps.core import metrics
 from apps.core.throttles import Limit
 from apps.domain.tooling import (
     Capability,
@@ -131,6 +133,7 @@ def test_a_paused_call_waits_in_rows_alone(run: Run, desk: Desk) -> None:
     assert len(set(desk.links)) == 1
     run.refresh_from_db()
     assert run.state == "parked"
+    assert call_view(call)["waits_for"] == "system"
 
 
 def test_only_the_hash_of_a_token_is_kept(run: Run, desk: Desk) -> None:
@@ -156,6 +159,19 @@ def test_the_answer_becomes_the_result_as_outside_data_and_wakes_the_run(
     run.refresh_from_db()
     assert run.state == "queued"
     assert AuditRow.objects.filter(action="pause.answered").count() == 1
+
+
+def test_how_long_another_system_took_is_no_time_that_the_tool_worked(run: Run, desk: Desk) -> None:
+    def counted(name: str, **labels: str) -> float:
+        sample = metrics.registry.get_sample_value(name, {"tool": "ask_signature", **labels})
+        return sample or 0.0
+
+    settled = {"capability": "artifacts.read", "outcome": "ok"}
+    before = counted("kaizen_calls_total", **settled), counted("kaizen_execution_seconds_count")
+    paused(run)
+    assert desk.answer({"signed": True}).status_code == 204
+    after = counted("kaizen_calls_total", **settled), counted("kaizen_execution_seconds_count")
+    assert after == (before[0] + 1, before[1])
 
 
 def test_a_token_is_used_once(run: Run, desk: Desk) -> None:
@@ -271,6 +287,7 @@ def test_a_run_that_is_stopped_ends_its_waits(run: Run, desk: Desk, member: User
         "stopped",
         "closed",
     )
+    assert call.rule == "run_is_live"
     assert desk.answer({"signed": True}).status_code == 409
 
 

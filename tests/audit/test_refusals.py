@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from apps.accounts import services
 from apps.audit.models import AuditRow
+from apps.core.throttles import Limit
 from tests.factories.rooms import make_agent, make_member, make_room, make_run
 
 JSON = "application/json"
@@ -59,3 +61,41 @@ def test_a_token_in_an_address_is_in_no_record(client: Client) -> None:
     token = "t" * 43
     client.post(f"/api/v1/pauses/{token}", {}, content_type=JSON)
     assert not AuditRow.objects.filter(subject__contains=token).exists()
+
+
+@pytest.mark.django_db
+def test_whoever_comes_too_often_leaves_one_row_for_each_window(
+    client: Client, settings: Any
+) -> None:
+    settings.KAIZEN_API_PER_MINUTE = 2
+    member, other = make_member(), make_member()
+    for one in (member, other):
+        client.force_login(one)
+        answers = [client.get("/api/v1/auth/me").status_code for _ in range(6)]
+        assert answers == [200, 200, 429, 429, 429, 429]
+    rows = AuditRow.objects.filter(action="request.throttled").order_by("id")
+    assert [(row.actor, row.subject, row.outcome) for row in rows] == [
+        (one.key, "route:GET /api/v1/auth/me", "refused") for one in (member, other)
+    ]
+    assert rows[0].detail == {"code": "throttled", "limit": "api", "of": member.key}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("door", "how"),
+    [
+        ("/api/v1/auth/token", {"content_type": JSON}),
+        ("/sign-in/", {}),
+        ("/admin/login/", {}),
+    ],
+)
+def test_guessing_too_often_leaves_one_row_and_no_typed_word(
+    client: Client, monkeypatch: pytest.MonkeyPatch, door: str, how: dict[str, str]
+) -> None:
+    monkeypatch.setattr(services, "FAILURES_BY_NAME", Limit(f"t-{uuid.uuid4().hex}", 2, 60))
+    for _ in range(5):
+        client.post(door, {"username": "hunter2", "password": "a wrong secret"}, **how)
+    row: Any = AuditRow.objects.get(action="request.throttled")
+    assert (row.actor, row.subject) == ("user:unknown", f"route:POST {door}")
+    assert "of" not in row.detail
+    assert not AuditRow.objects.filter(detail__icontains="hunter2").exists()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from apps.boundary import pipeline
+from benchmarks.kills.broken import SEAM
 from benchmarks.kills.traps import CALLS, SELF, STEPS, TURNS, WEB, Trap, Traps
 
 
@@ -17,6 +19,10 @@ def test_each_step_is_there_to_stand_at(step: str) -> None:
     module, name, side = STEPS[step]
     assert callable(getattr(importlib.import_module(module), name))
     assert side in ("before", "after")
+
+
+def test_the_build_that_has_to_be_caught_is_broken_where_an_unknown_end_is_judged() -> None:
+    assert callable(getattr(pipeline, SEAM))
 
 
 def test_no_process_is_waited_for_at_a_step_without_a_name() -> None:

@@ -185,6 +185,7 @@ def test_a_no_settles_the_call_and_is_told_to_the_model(
     decide_approval(approval_id=asked.pk, member=member, approve=False, comment="not today")
     call = execute(asked)
     assert (call.outcome, call.reason, letters.sent) == ("denied", "approval_denied", [])
+    assert call.rule == "somebody_said_yes"
     assert "not today" in projection_of(call)["message"]
     run.refresh_from_db()
     assert run.state == "queued"
@@ -255,6 +256,7 @@ def test_a_question_that_ran_out_of_time_is_closed_and_the_run_goes_on(
     expire_request(approval_id=asked.pk)
     call = Call.objects.get()
     assert (call.outcome, call.reason) == ("denied", "approval_expired")
+    assert call.rule == "somebody_said_yes"
     run.refresh_from_db()
     assert run.state == "queued"
 
@@ -268,7 +270,8 @@ def test_stopping_a_parked_run_withdraws_its_questions(
     assert ApprovalRequest.objects.get().state == "withdrawn"
     with pytest.raises(RunOver):
         say_yes(asked, member)
-    assert (execute(asked).outcome, letters.sent) == ("stopped", [])
+    stopped = execute(asked)
+    assert (stopped.outcome, stopped.rule, letters.sent) == ("stopped", "run_is_live", [])
 
 
 def test_a_write_whose_executor_fell_silent_is_ambiguous_and_never_tried_again(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from apps.audit.models import AuditRow
 from apps.boundary import external
 from apps.boundary.api.plain import MAX_PLAIN_BYTES, PATH, read_plainly
 from apps.boundary.external import Opened
@@ -130,6 +131,8 @@ def test_too_many_calls_of_a_run_are_turned_away_with_a_time(
     answer = send(opened, PLAIN)
     assert (answer.status_code, answer.json()["code"]) == (429, "throttled")
     assert int(answer.headers["retry-after"]) > 0
+    row = AuditRow.objects.get(action="request.throttled")
+    assert row.detail == {"code": "throttled", "limit": "callback", "of": opened.run.key}
     assert len(taken) == 2
 
 

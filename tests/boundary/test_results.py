@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection, transaction
 from structlog.testing import capture_logs
 
@@ -480,3 +482,14 @@ def test_a_bell_of_a_failed_call_of_ours_is_not_rung(
     with transaction.atomic():
         assert settled(run).outcome == Outcome.ERROR
     assert "core.sweep" not in rung
+
+
+def test_no_end_is_given_without_the_rule_that_gave_it() -> None:
+    nameless = [
+        f"{path.name}:{node.value.lineno}"
+        for path in sorted(Path(settings.BASE_DIR, "apps", "boundary").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.keyword) and node.arg == "rule"
+        if isinstance(node.value, ast.Constant) and not node.value.value
+    ]
+    assert nameless == []

@@ -202,6 +202,8 @@ def test_too_many_questions_of_a_run_are_turned_away_with_a_time(
     answer = ask(opened, call)
     assert (answer.status_code, answer.json()["code"]) == (429, "throttled")
     assert int(answer.headers["retry-after"]) > 0
+    row = AuditRow.objects.get(action="request.throttled")
+    assert row.detail == {"code": "throttled", "limit": "callback", "of": opened.run.key}
     assert len(taken) == 2
 
 

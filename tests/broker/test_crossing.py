@@ -11,6 +11,7 @@ from apps.agents.models import Agent
 from apps.approvals.models import ApprovalRequest
 from apps.audit.models import AuditRow
 from apps.boundary import pipeline
+from apps.boundary.approval_sheet import approval_sheet
 from apps.boundary.services import decide_approval
 from apps.broker.models import Connection
 from apps.broker.services import grant_secret, set_connection, set_secret
@@ -230,6 +231,29 @@ def test_a_connection_of_the_member_acts_for_that_member_only(
     mine = Connection.objects.get(owner=world.mara)
     assert call.binding == f"connection:{mine.pk}"
     assert "token-of" not in everything_written(call)
+
+
+@pytest.mark.parametrize(
+    ("owner", "words"),
+    [("person", "Mara's connection to notes"), ("company", "the company's connection to notes")],
+)
+def test_whoever_decides_sees_as_whose_account_a_call_acts(
+    world: World, upstream: Start, owner: str, words: str
+) -> None:
+    declared = definition(upstream(say(b"{}")).port, method="POST", **CONNECTED)
+    declared["needsSpec"]["connections"]["mine"]["as"] = owner
+    run = world.admit(declared)
+    set_connection(
+        actor=world.ines, app="notes", owner=world.mara if owner == "person" else None,
+        token="a-token-value", permissions=["read"],
+    )  # fmt: skip
+    name = next(one for one in run.catalog["tools"] if one.startswith("pkg_"))
+    asked = ApprovalRequest.objects.get(call=crossed(run, name, {"q": "x"}).call)
+    sheet = approval_sheet(approval_id=asked.pk, decider=world.mara)
+    assert sheet.as_whom.casefold().endswith(f", with {words}".casefold())
+    assert sheet.where.startswith("A request that Kaizen sends itself")
+    assert HOST in sheet.where
+    assert "a-token-value" not in str(sheet)
 
 
 @pytest.mark.parametrize("given", [None, [], ["send"]])

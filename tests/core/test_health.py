@@ -61,7 +61,7 @@ def test_an_absent_database_is_named(
 
 
 def test_only_administrators_hear_why(db: None, parts: list[object]) -> None:
-    parts.append(lambda: Part("sandbox", Word.OFF, "No driver: a sentence.", needed=False))
+    health.register_part(lambda: Part("sandbox", Word.OFF, "No driver: a sentence.", needed=False))
     client = Client()
     client.force_login(make_member())
     assert "details" not in client.get("/readyz").json()
@@ -89,7 +89,7 @@ def test_every_part_is_told_whatever_else_is_away(
     db: None, parts: list[object], settings: Any
 ) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    parts.append(lambda: Part("sandbox", Word.OFF, "No driver: a sentence.", needed=False))
+    health.register_part(lambda: Part("sandbox", Word.OFF, "No driver: a sentence.", needed=False))
     boss = make_member()
     boss.is_staff = True
     boss.save()

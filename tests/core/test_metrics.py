@@ -292,6 +292,7 @@ def test_the_page_says_how_everything_stands(run: Run, apart: Board, settings: A
         "kaizen_execution_seconds",
         "kaizen_approvals",
         "kaizen_approvals_waiting",
+        "kaizen_calls_paused",
         "kaizen_approvals_oldest_seconds",
         "kaizen_runs",
         "kaizen_runs_open",

@@ -386,3 +386,19 @@ def test_a_child_does_not_hide_a_file_of_its_parent() -> None:
     )
     found = package_problems(parse_manifest(raw), TREE)
     assert [(one.path, one.rule) for one in found] == [("artifacts.app", "name_clash")]
+
+
+@pytest.mark.parametrize(
+    ("entry", "seconds"),
+    [
+        # Code has the runner's one deadline, of which no package says anything.
+        ("app:run", 240),
+        (COMMAND, 120),
+        ({**COMMAND, "timeout_ms": 5_000}, 5),
+        ({**COMMAND, "timeout_ms": 2**31 - 1}, 240),
+        ({"builtin": "read"}, 30),
+    ],
+    ids=repr,
+)
+def test_each_kind_of_tool_has_a_time_of_its_own(entry: Any, seconds: int) -> None:
+    assert parse_manifest(manifest(entry)).tools[0].specification().timeout_s == seconds

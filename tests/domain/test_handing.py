@@ -101,9 +101,12 @@ def test_a_read_that_pauses_never_runs_beside_others() -> None:
 
 def test_its_time_covers_the_code_and_what_carries_the_link() -> None:
     spec = {**carrier()["spec"], "timeoutMs": 20_000}
-    tools = parse_manifest(manifest(send=carrier(spec=spec))).tools
-    silent = parse_manifest(manifest()).tools[0].specification().timeout_s
-    assert tools[0].specification().timeout_s == silent - 30 + 20
+    program = {"protocol": "json", "command": "tools/ask", "args": [], "timeout_ms": 5_000}
+    raw = manifest(send=carrier(spec=spec))
+    # A function has all the time that a call can have, so nothing can come on top of it.
+    assert parse_manifest(raw).tools[0].specification().timeout_s == 240
+    raw["tools"][0]["entry"] = program
+    assert parse_manifest(raw).tools[0].specification().timeout_s == 5 + 20
 
 
 CONNECTED = carrier(

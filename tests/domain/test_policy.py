@@ -78,11 +78,12 @@ PACKAGE_WRITE = tool(**OUTSIDE)
 PACKAGE_READ = tool(**{**READS, **OUTSIDE})
 ISOLATED = tool(guard=Guard.ISOLATED, effect_domain=EffectDomain.EXTERNAL, later=True)
 SENSITIVE = tool(effect=Effect.SENSITIVE)
+CONNECTED = tool(**OUTSIDE, uses_connection=True)
 STRANGER = tool(collaboration=CollaborationClass.UNKNOWN)
 ONCE = tool(repeat=RepeatPolicy.REDUNDANT)
 TOOLS = [
     OWN_WRITE, OWN_READ, PRIVATE_READ, PACKAGE_WRITE, PACKAGE_READ, ISOLATED, SENSITIVE, STRANGER,
-    ONCE,
+    ONCE, CONNECTED,
 ]  # fmt: skip
 
 ALL = frozenset(Capability)
@@ -210,6 +211,7 @@ def test_a_grant_that_holds_lets_a_run_that_no_person_started_go_on() -> None:
 
 MAY_BE_ABSENT = {
     "approval", "seconded", "repeat_of", "roster_is_actor_only", "same_failure", "tool_hindrance",
+    "connected",
 }  # fmt: skip
 
 
@@ -224,6 +226,33 @@ def test_a_private_read_needs_an_empty_room(alone: bool | None) -> None:
     assert isinstance(verdict, Refuse)
     assert verdict.rule == "room_admits"
     assert isinstance(decide(PRIVATE_READ, FACTS), Admit)
+
+
+@pytest.mark.parametrize("connected", [False, None])
+def test_nobody_is_asked_for_a_tool_whose_connection_is_not_there(connected: bool | None) -> None:
+    facts = replace(FACTS, connected=connected)
+    verdict = decide(CONNECTED, facts)
+    assert isinstance(verdict, Refuse)
+    assert (verdict.rule, verdict.reason) == (
+        "connection_is_there",
+        Reason.DEPENDENCY_UNAVAILABLE,
+    )
+    assert isinstance(decide(CONNECTED, replace(facts, connected=True)), Ask)
+    # Who uses none needs none.
+    assert isinstance(decide(PACKAGE_WRITE, facts), Ask)
+
+
+def test_what_is_looked_at_when_a_call_begins_refuses_what_nobody_is_asked_about() -> None:
+    spent = Refuse(Reason.QUOTA_EXCEEDED, "Used up.", "quota_holds_it")
+    read = explain(PACKAGE_READ, FACTS).then(spent, "Is one left?")
+    assert (read.decided_by, read.says, read.reason) == (
+        "quota_holds_it",
+        "Used up.",
+        Reason.QUOTA_EXCEEDED,
+    )
+    asked = explain(PACKAGE_WRITE, FACTS).then(spent, "Is one left?")
+    assert asked.decided_by == "somebody_said_yes"
+    assert asked.answers[-1].finding is Finding.REFUSED
 
 
 def test_a_tool_that_says_nothing_about_rooms_stays_out() -> None:
@@ -307,6 +336,7 @@ facts_of = st.builds(
     repeat_of=st.none() | st.just("7"),
     same_failure=st.none() | st.just("conflict"),
     cut_off=yes_no_unknown,
+    connected=yes_no_unknown,
 )
 
 
@@ -323,6 +353,7 @@ LESS: dict[str, Any] = {
     "tool_enabled": [False, None],
     "run_state_ok": [False, None],
     "fence_ok": [False, None],
+    "connected": [False, None],
     "roster_is_actor_only": [False, None],
     "room_closed": [True, None],
     "stop_requested": [True, None],

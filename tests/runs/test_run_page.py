@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
 from apps.accounts.models import User
+from apps.approvals.models import Pause
 from apps.runs.models import Call, Run
 from apps.runs.timeline import run_timeline
 from tests.factories.questions import make_question
 from tests.factories.rooms import claimed_run, crossed, make_agent, make_member, make_room
 
 pytestmark = pytest.mark.django_db
+
+SOON = datetime(2999, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -83,3 +87,38 @@ def test_a_run_that_works_for_another_links_to_it_and_back(ines: Client, run: Ru
     )
     assert reverse("admin:runs_run_change", args=[child.pk]) in page(ines, "run", run.pk)
     assert reverse("admin:runs_run_change", args=[run.pk]) in page(ines, "run", child.pk)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"state": "waiting", "needs_receipt": True}, "Asks a person"),
+        ({"state": "waiting"}, "Waiting for a worker"),
+        ({"state": "dispatched", "executor": "worker", "executor_expires_at": SOON}, "Running"),
+        ({"state": "dispatched"}, "Waiting for another system"),
+        ({"state": "dispatched", "executor": "run:1"}, "Waiting for another agent"),
+    ],
+)
+def test_an_open_call_says_everywhere_whom_it_waits_for(
+    ines: Client, run: Run, row: dict[str, Any], words: str
+) -> None:
+    open_row = {"outcome": "", "settled_at": None, "dispatched_at": None, **row}
+    call = Call.objects.get(run=run)
+    Call.objects.filter(pk=call.pk).update(**open_row)
+    listed = ines.get(reverse("admin:runs_call_changelist")).content.decode()
+    assert words in listed
+    assert words in page(ines, "call", call.pk)
+    whole = page(ines, "run", run.pk)
+    assert words in whole
+    # A run says for which of its calls it waits.
+    assert (f"create_artifact: {words.lower()}" in whole) is (words != "Running")
+
+
+def test_a_call_that_waits_leads_to_what_it_waits_for(ines: Client, run: Run) -> None:
+    question = make_question(run)
+    asks = page(ines, "call", question.call.pk)
+    assert reverse("admin:approvals_approvalrequest_change", args=[question.pk]) in asks
+    call = Call.objects.exclude(pk=question.call.pk).get(run=run)
+    Call.objects.filter(pk=call.pk).update(state="dispatched", outcome="", settled_at=None)
+    pause = Pause.objects.create(call=call, token_hash="h", expires_at=SOON, state="waiting")
+    assert f"{pause.expires_at:%Y-%m-%d}" in page(ines, "call", call.pk)

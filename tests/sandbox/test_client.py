@@ -4,15 +4,22 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from apps.domain.wire import Message, encode
+from apps.domain.entries import NodeEntry, PiEntry
+from apps.domain.wire import Message, MessageReader, encode
 from apps.sandbox.client import Limits, SandboxSpec, SandboxUnavailable, available, run
+from apps.sandbox.node import call_node_tool, run_node_tests
+from apps.sandbox.pi import PiLoader, call_pi_tool
+from apps.sandbox.runner import call_python_tool, run_unittests
 from apps.sandbox.spec import ProbeStatus
+from apps.sandboxd.job_wire import decode_job
 from tests.sandboxd.daemon import Daemon
 
 SPEC = SandboxSpec(argv=("true",))
@@ -47,7 +54,9 @@ def test_a_supervisor_that_hangs_is_not_waited_for_by_those_without_patience(
 
 
 @contextlib.contextmanager
-def false_supervisor(folder: Path, *answers: bytes) -> Iterator[Path]:
+def false_supervisor(
+    folder: Path, *answers: bytes, heard: list[Message] | None = None
+) -> Iterator[Path]:
     """Listen like a supervisor, read a job, answer with these bytes, and hang up."""
     path = folder / "false.sock"
     listening = socket.socket(socket.AF_UNIX)
@@ -60,7 +69,11 @@ def false_supervisor(folder: Path, *answers: bytes) -> Iterator[Path]:
     def serve() -> None:
         link, _ = listening.accept()
         with link:
-            link.recv(1 << 20)
+            reader = MessageReader(max_body=1 << 20)
+            while not (found := list(reader.feed(link.recv(1 << 20)))):
+                pass
+            if heard is not None:
+                heard.extend(found)
             for answer in answers:
                 link.sendall(answer)
 
@@ -72,6 +85,35 @@ def false_supervisor(folder: Path, *answers: bytes) -> Iterator[Path]:
 
 
 STARTED = encode(Message("started", {"python": "3"}))
+TREE = {"package.json": b"{}", "tool.py": b""}
+JOBS: dict[str, Callable[..., object]] = {
+    "python tool": partial(call_python_tool, tree=TREE, entry="tool:run", arguments={}),
+    "node tool": partial(call_node_tool, tree=TREE, entry=NodeEntry("a.mjs", "a"), arguments={}),
+    "pi tool": partial(
+        call_pi_tool, tree=TREE, entry=PiEntry("a.ts", "a"), parameters={}, arguments={}
+    ),
+    "python tests": partial(run_unittests, tree=TREE),
+    "node tests": partial(run_node_tests, tree=TREE),
+    "pi resources": lambda deadline_s, path: PiLoader(
+        TREE, time.monotonic() + deadline_s, path=path
+    ).resolve({}),
+}
+
+
+@pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
+def test_a_job_without_a_limit_of_its_own_has_the_time_of_its_deadline(
+    job: Callable[..., object], tmp_path: Path
+) -> None:
+    heard: list[Message] = []
+    with (
+        false_supervisor(tmp_path, heard=heard) as path,
+        # It hangs up, which some tell as an outcome and others raise.
+        contextlib.suppress(SandboxUnavailable),
+    ):
+        job(deadline_s=200, path=path)
+    (message,) = heard
+    spec, _ = decode_job(message)
+    assert 190_000 < spec.limits.wall_ms <= 200_000
 
 
 @pytest.mark.parametrize("answers", [[], [b"nonsense" * 20], [encode(Message("what"))]])

@@ -271,10 +271,11 @@ def test_what_a_plain_program_prints_is_cleaned_and_bounded(daemon: Daemon) -> N
     assert len(text.encode()) <= 64 * 1024
 
 
-def test_a_plain_program_that_fails_says_what_it_printed(daemon: Daemon) -> None:
-    source = "print('no match'); sys.stderr.write('secret'); sys.exit(1)"
+@pytest.mark.parametrize("code", [1, 126, 127])
+def test_a_plain_program_that_fails_says_what_it_printed(daemon: Daemon, code: int) -> None:
+    source = f"print('no match'); sys.stderr.write('secret'); sys.exit({code})"
     reply = call(daemon, source, protocol=Protocol.PLAIN)
-    assert (reply.kind, reply.message, reply.exit_code) == (ReplyKind.CRASHED, "no match\n", 1)
+    assert (reply.kind, reply.message, reply.exit_code) == (ReplyKind.CRASHED, "no match\n", code)
     assert "secret" not in repr(reply)
 
 

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from apps.sandbox.client import NOT_ALLOWED
 from apps.sandbox.health import sandbox_part
 from apps.sandbox.management.commands.sandbox import Command
+from apps.sandbox.selectors import mend_of
+from apps.sandbox.spec import ProbeReport, ProbeStatus
 from tests.sandboxd.daemon import Daemon, as_root
 
 
@@ -23,7 +26,28 @@ def test_it_says_that_the_supervisor_is_not_running(settings: Any, tmp_path: Pat
     assert ended.value.code == 1
     assert "NOT READY" in said.getvalue()
     assert "not running" in said.getvalue()
-    assert "make up" in said.getvalue()
+    assert "mend: Start it with `make up`" in said.getvalue()
+
+
+def test_whoever_named_no_supervisor_is_told_to_name_one(settings: Any) -> None:
+    settings.KAIZEN_SANDBOXD_SOCKET = ""
+    said = StringIO()
+    with pytest.raises(SystemExit):
+        call_command(Command(), "doctor", stdout=said)
+    assert "mend: Name the supervisor's socket in KAIZEN_SANDBOXD_SOCKET." in said.getvalue()
+
+
+@pytest.mark.parametrize("status", sorted(set(ProbeStatus) - {ProbeStatus.READY}))
+def test_every_finding_comes_with_what_mends_it(status: ProbeStatus) -> None:
+    mend = mend_of(ProbeReport(status, "Something is wrong."))
+    assert mend.endswith(".")
+    assert "\n" not in mend
+
+
+def test_a_user_that_may_not_ask_is_told_who_lets_them() -> None:
+    for status in (ProbeStatus.NOT_RUNNING, ProbeStatus.FAILED):
+        assert "--allow-uid" in mend_of(ProbeReport(status, NOT_ALLOWED))
+    assert mend_of(ProbeReport(ProbeStatus.READY, "Sandboxes run.")) == ""
 
 
 @pytest.mark.sandbox
@@ -40,7 +64,7 @@ def test_it_tells_what_is_in_force_and_who_enforces_each_limit(
     assert subjects == [
         "driver", "identity", "walls", "system calls", "control groups", "memory", "processes",
         "processor time", "wall clock and output", "disk", "runtime office", "runtime node",
-        "runtime pi", "network", "syntax",
+        "runtime pi", "network", "start", "syntax",
     ]  # fmt: skip
     assert "asked from: node " in said.getvalue()
     identity = next(line for line in told if line.startswith("identity"))
@@ -55,7 +79,7 @@ def test_data_and_readiness_say_the_same(settings: Any, daemon: Daemon) -> None:
     told = json.loads(as_json.getvalue())
     assert told["ready"]
     assert set(told["runtimes"]) == {"office", "node", "pi"}
-    shown = sandbox_part().sentence
+    shown = sandbox_part().story
     assert shown.startswith(told["sentence"])
     for line in (*told["in_force"], *told["missing"]):
         assert line in shown or line.startswith("syntax")
@@ -85,3 +109,4 @@ def test_a_range_with_somebody_in_it_is_refused(
     with pytest.raises(SystemExit):
         call_command(Command(), "doctor", stdout=said)
     assert "belong to accounts of this machine (nobody)" in said.getvalue()
+    assert "mend: Start the supervisor with a --uid-range of ids" in said.getvalue()

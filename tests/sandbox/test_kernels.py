@@ -163,14 +163,43 @@ def test_a_node_that_looks_at_a_call_has_answered_for_its_kernel(
     assert Kernel.objects.get().asked_at is None
 
 
+def sharing_files(**files: bytes) -> SandboxSpec:
+    return SandboxSpec(
+        argv=("true",),
+        env=(("KAIZEN_SHARED_RESOURCES_DIR", "/shared"),),
+        shared=tuple(files.items()),
+    )
+
+
 def test_other_surroundings_mean_another_kernel(cell: Any) -> None:
     cell("x = 1")
-    changed = SandboxSpec(argv=("true",), env=(("KAIZEN_SHARED_RESOURCES_DIR", "/shared"),))
     other = cell(
-        "import os; ('x' in globals(), os.environ['KAIZEN_SHARED_RESOURCES_DIR'])", base=changed
+        "import os; ('x' in globals(), os.environ['KAIZEN_SHARED_RESOURCES_DIR'])",
+        base=sharing_files(given=b"g"),
     )
     assert other.value == "(False, '/shared')"
     assert other.notes
+    cell("x = 1", base=sharing_files(given=b"g"))
+    # Another text, another file, and one that is refused now.
+    for files in ({"given": b"new"}, {"given": b"new", "more": b"m"}, {"more": b"m"}, {}):
+        fresh = cell("'x' in globals()", base=sharing_files(**files))
+        assert (fresh.value, [n for n in fresh.notes if "Other files" in n] != []) == (
+            "False",
+            True,
+        )
+        cell("x = 1", base=sharing_files(**files))
+
+
+def test_a_kernel_is_not_started_afresh_for_files_that_its_own_cells_made(cell: Any) -> None:
+    given = {"given": b"g"}
+    cell("x = 1\nopen('made', 'w').write('one')", base=sharing_files(**given))
+    # Kept as an artifact, it is shared with the next call, and lies in the workspace anyway.
+    again = cell("open('made', 'w').write('two'), x", base=sharing_files(**given, made=b"one"))
+    assert (again.value, again.notes) == ("(3, 1)", ())
+    later = cell("open('made').read(), x", base=sharing_files(**given, made=b"two"))
+    assert (later.value, later.notes) == ("('two', 1)", ())
+    # What somebody else made of it is another file.
+    assert cell("'x' in globals()", base=sharing_files(**given, made=b"theirs")).value == "False"
 
 
 def test_a_member_may_stop_a_kernel(cell: Any, daemon: Daemon, member: User, room: Room) -> None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -143,7 +148,7 @@ def test_a_call_that_takes_too_long_is_ended_alone(say: Any, run: Run, daemon: D
     ("start", "says"),
     [
         ("import sys; sys.exit(3)", "before it was ready"),
-        ("print('no line', end='', flush=True)\nimport time; time.sleep(60)", "in time"),
+        ("print('no line', end='', flush=True)", "before it was ready"),
         ("print('x' * 100_000, end='', flush=True)\nimport time; time.sleep(60)", "short line"),
     ],
 )
@@ -152,8 +157,44 @@ def test_a_failed_start_is_the_error_of_its_call_and_of_later_ones(
 ) -> None:
     for _ in range(2):
         with pytest.raises(SessionOver, match=says):
-            say("hello", plan(start), deadline_s=3.0)
+            say("hello", plan(start), deadline_s=30.0)
     assert ToolSession.objects.get(run=run).state == "ended"
+
+
+def holding_process(daemon: Daemon, signal_number: int, word: bytes) -> int:
+    """Return the process below the supervisor with a word in its line that holds a signal back."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        known = daemon.children()
+        for pid in known:
+            with suppress(FileNotFoundError, ProcessLookupError):
+                place = Path(f"/proc/{pid}")
+                known += map(int, (place / f"task/{pid}/children").read_text().split())
+                blocked = re.search(r"SigBlk:\s*(\w+)", (place / "status").read_text())
+                holds = blocked is not None and int(blocked[1], 16) >> (signal_number - 1) & 1
+                if holds and word in (place / "cmdline").read_bytes():
+                    return pid
+        time.sleep(0.02)
+    raise AssertionError("Nobody holds the signal back.")
+
+
+def test_a_start_that_takes_longer_than_a_call_goes_on_for_the_next_one(
+    say: Any, daemon: Daemon
+) -> None:
+    # Half of its line comes soon, and none of the rest before we say so.
+    slow = plan(
+        "import signal, time\n"
+        "print('al', end='', flush=True)\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})\n"
+        "while signal.SIGUSR1 not in signal.sigpending(): time.sleep(0.02)\n" + START
+    )
+    late = say("hello", slow, deadline_s=1.0)
+    assert (late.reason, "getting ready" in late.detail) == ("wall_timeout", True)
+    stopped = say("hello", slow, cancelled=lambda: True)
+    assert stopped.reason == "cancelled"
+    os.kill(holding_process(daemon, signal.SIGUSR1, b"sigpending"), signal.SIGUSR1)
+    # Nothing of the two calls has happened, and the third finds the program that they began.
+    assert json.loads(say("hello", slow).stdout) == ["hello 1", []]
 
 
 def test_a_session_that_ends_cancels_its_call_and_stays_ended(say: Any, run: Run) -> None:

@@ -25,7 +25,10 @@ QUICK = Limits(wall_ms=20_000, cpu_ms=10_000)
 
 
 class Daemon:
-    """One supervisor with folders of its own."""
+    """One supervisor with folders of its own.
+
+    What it runs is all that is there, unless a test wants it to keep sandboxes ready.
+    """
 
     program: tuple[str, ...] = ("-m", "apps.sandboxd")
     interpreter = sys.executable
@@ -40,7 +43,7 @@ class Daemon:
         self.socket = self.folder / "s.sock"
         self.state = self.folder / "state"
         self.log = self.folder / "log"
-        self.home, self._options = home, options
+        self.home, self._options = home, ("--ready", "0", *options)
         self.process = self._start()
         self._wait()
 

@@ -64,6 +64,7 @@ def test_the_probe_tells_what_is_in_force(daemon: Daemon) -> None:
     assert ("user id of its own" in text) is as_root()
     lacking = any("No control group" in one for one in report.missing)
     assert ("control groups: version" in text) is not lacking
+    assert "start: every sandbox is launched for the program that runs in it" in text
 
 
 def test_the_wheels_bubblewrap_serves_as_well(another_daemon: Starter) -> None:

@@ -72,7 +72,8 @@ def test_a_cell_may_call_tools_and_the_answer_comes_from_outside(kernel: Living)
         return name != "forbidden", json.dumps(f"{name} answered").encode()
 
     assert kernel.value("tools.call('find', text='x')", on_call=call) == "'find answered'"
-    assert asked == [("find", b'{"text": "x"}')]
+    assert kernel.value("tools.call('find', {'text': 'x'})", on_call=call) == "'find answered'"
+    assert asked == [("find", b'{"text": "x"}')] * 2
     said = json.loads(kernel.cell("tools.call('forbidden')", on_call=call).said)
     assert (said["type"], said["message"]) == ("RuntimeError", "forbidden answered")
 

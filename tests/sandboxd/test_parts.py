@@ -17,17 +17,8 @@ from hypothesis import strategies as st
 from apps.sandboxd import cgroups
 from apps.sandboxd.driver import Driver
 from apps.sandboxd.exchange import Asker, Exchange
-from apps.sandboxd.jobs import (
-    Output,
-    Reason,
-    SandboxResult,
-    SandboxSpec,
-    Stats,
-    decode_job,
-    decode_result,
-    encode_job,
-    encode_result,
-)
+from apps.sandboxd.job_wire import decode_job, decode_result, encode_job, encode_result
+from apps.sandboxd.jobs import Output, Reason, SandboxResult, SandboxSpec, Stats
 from apps.sandboxd.keeper import Keeper, KeeperRefuses
 from apps.sandboxd.kernels import Kernel
 from apps.sandboxd.layout import GATE, Descriptors, Layout, Runtime, arguments

@@ -18,7 +18,7 @@ import pytest
 from apps.domain.wire import Message, MessageReader, encode
 from apps.sandbox.client import JobRefused, SandboxBusy
 from apps.sandbox.spec import Limits, SandboxSpec
-from apps.sandboxd.jobs import encode_job
+from apps.sandboxd.job_wire import encode_job
 from tests.sandboxd.daemon import CLONE, QUICK, Daemon, as_root
 
 pytestmark = pytest.mark.sandbox

@@ -15,7 +15,8 @@ from apps.domain.paths import BadPath, check_tree
 from apps.sandbox.client import JobRefused
 from apps.sandbox.spec import LeftOut, SandboxResult, WorkChanges, WorkFile
 from apps.sandboxd import workspace as module
-from apps.sandboxd.jobs import MAX_REPLY_BODY, Reason, decode_result, encode_result
+from apps.sandboxd.job_wire import decode_result, encode_result
+from apps.sandboxd.jobs import MAX_REPLY_BODY, Reason
 from apps.sandboxd.workfiles import (
     MAX_LEFT_OUT,
     MAX_WORK_FILE,

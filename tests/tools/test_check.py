@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,17 @@ from django.test.utils import CaptureQueriesContext
 
 from apps.domain.archives import MANIFEST_NAME
 from apps.domain.manifests import parse_manifest
+from apps.domain.tooling import MAX_TIMEOUT_S
 from apps.packages.services import publish_package
 from apps.proposals.services.drafts import create_proposal
+from apps.sandbox.client import Limits
 from apps.sandbox.runner import ReplyKind, ToolReply
+from apps.sandboxd.probe import ProbeReport, ProbeStatus
+from apps.tools.checking import static
 from apps.tools.checking.static import ToolSheet
 from apps.tools.checking.trial import outcome_of
 from apps.tools.management.commands.tools import Command
+from apps.tools.packaged import limits_of, node_limits_of
 from apps.tools.registry import BUILTIN_TOOLS
 from tests.factories.packages import definition, manifest, tree
 from tests.factories.rooms import make_member
@@ -270,11 +276,78 @@ def test_declarations_of_another_kind_are_refused_as_unsupported(
 # --- this deployment ---
 
 
-def test_our_own_tools_are_ready(capsys: pytest.CaptureFixture[str]) -> None:
+NETWORK = {"kind": "allowlist", "hosts": ["api.kaizen.example"]}
+READY = ProbeReport(ProbeStatus.READY, "", runtimes=(("node", "1"), ("office", "1")))
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, report: ProbeReport) -> None:
+    """Let the sandbox of this deployment answer so, whatever runs on this machine."""
+    monkeypatch.setattr(static, "available", lambda **_: report)
+
+
+def test_our_own_tools_are_ready(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answering(monkeypatch, READY)
     code, report, _ = check(capsys, "builtin")
     assert code == 0
     assert all(tool["ready"] for tool in report["scopes"][0]["tools"])
     assert check(capsys, "--eval", "builtin")[0] == 0
+
+
+def test_tools_of_our_own_that_need_a_sandbox_are_not_ready_without_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], settings: Any
+) -> None:
+    answering(monkeypatch, ProbeReport(ProbeStatus.NOT_RUNNING, "Nobody listens."))
+    code, report, lines = check(capsys, "builtin")
+    assert code == 1
+    found = {
+        tool["tool"]: [problem["rule"] for problem in tool["problems"]]
+        for tool in report["scopes"][0]["tools"]
+        if not tool["ready"]
+    }
+    needing = [name for name, tool in BUILTIN_TOOLS.items() if tool.needs_sandbox]
+    assert found == {name: ["sandbox"] for name in needing}
+    assert "Nobody listens. [sandbox]" in lines
+    # What is switched off on purpose lacks nothing.
+    settings.KAIZEN_FEATURES_OFF = frozenset({"code"})
+    assert check(capsys, "builtin")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "networks", "rule"),
+    [
+        ({"runtime": "office"}, {"none"}, None),
+        ({"runtime": "office"}, {"none"}, "runtime"),
+        ({"network": NETWORK}, {"none", "allowlist"}, None),
+        ({"network": NETWORK}, {"none"}, "network"),
+    ],
+)
+def test_an_admitted_tool_is_ready_where_its_runtime_and_its_network_are_there(
+    db: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    settings: Any,
+    more: dict[str, Any],
+    networks: set[str],
+    rule: str | None,
+) -> None:
+    raw = manifest()
+    if network := more.get("network"):
+        raw["tools"][0]["definition"]["network"] = network
+    else:
+        raw["tools"][0] |= more
+    keeper = make_member("keeper")
+    publish_package(
+        manifest=parse_manifest(raw),
+        files=tree(),
+        author=keeper,
+        admitted_by=keeper,
+    )
+    settings.KAIZEN_PACKAGE_NETWORKS = frozenset(networks)
+    answering(monkeypatch, replace(READY, runtimes=()) if rule == "runtime" else READY)
+    code, report, _ = check(capsys, "package:weather")
+    assert (code, rules(report)) == ((0, set()) if rule is None else (1, {rule}))
 
 
 def test_a_tool_of_our_own_is_not_executed_outside_a_room(
@@ -448,6 +521,17 @@ def test_a_call_that_fails_ends_with_one(
     place = write(files=tree() | {"weather.py": source})
     code, report, _ = check(capsys, *exact(place, '{"celsius": 1}', "--state-dir", state))
     assert (code, report["execution"]["outcome"]) == (1, outcome)
+
+
+@pytest.mark.parametrize("asked", [None, {"memMB": 300, "cpuMs": 90_000}])
+@pytest.mark.parametrize("limits", [limits_of, node_limits_of])
+def test_nothing_but_the_runners_deadline_bounds_the_time_of_a_call(
+    limits: Callable[[dict[str, int] | None], Limits], asked: dict[str, int] | None
+) -> None:
+    given = limits(asked)
+    assert given.wall_ms == MAX_TIMEOUT_S * 1000
+    if asked is not None:
+        assert (given.memory_mb, given.cpu_ms) == (300, 90_000)
 
 
 @pytest.mark.sandbox

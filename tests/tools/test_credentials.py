@@ -40,6 +40,9 @@ class Mailbox:
     def binding_for(self, *, spec: Specification, member: User) -> str | None:
         return self.connection
 
+    def account_of(self, *, spec: Specification, member: User) -> str:
+        return f"{member.name}'s mailbox"
+
     def operate(
         self, *, binding: str, operation: Operation, call_id: Any, deadline: Deadline
     ) -> Any:
@@ -78,15 +81,21 @@ def run(
     assert credentials._issued == {}
 
 
-def carried_out(run: Run) -> Call:
-    call = crossed(run, "send_letter", {"to": "anna"}).call
-    asked = ApprovalRequest.objects.get(call=call)
+def asked(run: Run, step: int = 1) -> Call:
+    """A call that was asked about, and has its yes."""
+    call = crossed(run, "send_letter", {"to": "anna"}, step=step).call
+    request = ApprovalRequest.objects.get(call=call)
     decide_approval(
-        approval_id=asked.pk,
+        approval_id=request.pk,
         member=run.member,
         approve=True,
-        arguments_digest=asked.arguments_digest,
+        arguments_digest=request.arguments_digest,
     )
+    return call
+
+
+def carried_out(run: Run) -> Call:
+    call = asked(run)
     pipeline.execute_waiting(call_id=call.pk, executor="worker")
     return Call.objects.get(pk=call.pk)
 
@@ -136,22 +145,30 @@ def test_without_a_connection_nothing_is_done_and_nothing_is_spent(
     run: Run, mailbox: Mailbox, connection: str | None
 ) -> None:
     mailbox.connection = connection
-    call = carried_out(run)
-    assert (call.outcome, call.reason, call.domain) == (
-        "refused",
-        "dependency_unavailable",
-        "dependency",
-    )
-    assert "needs a connection" in projection_of(call)["message"]
+    # Nobody is asked about a call that cannot go through.
+    never_asked = crossed(run, "send_letter", {"to": "anna"}).call
+    assert not ApprovalRequest.objects.exists()
+    mailbox.connection = "mailbox:7"
+    then_lost = asked(run, step=2)
+    mailbox.connection = connection
+    pipeline.execute_waiting(call_id=then_lost.pk, executor="worker")
+    for call in (never_asked, Call.objects.get(pk=then_lost.pk)):
+        assert (call.outcome, call.reason, call.domain, call.rule) == (
+            "refused",
+            "dependency_unavailable",
+            "dependency",
+            "connection_is_there",
+        )
+        assert "needs a connection" in projection_of(call)["message"]
     assert mailbox.sent == []
-    assert Receipt.objects.get(call=call).spent_at is None
+    assert Receipt.objects.get(call=then_lost).spent_at is None
 
 
 def test_where_no_adapter_is_registered_such_a_tool_is_refused(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(credentials, "_adapter", None)
-    assert carried_out(run).reason == "dependency_unavailable"
+    assert crossed(run, "send_letter", {"to": "anna"}).call.reason == "dependency_unavailable"
 
 
 def test_there_is_one_adapter(mailbox: Mailbox) -> None:

@@ -98,6 +98,7 @@ def test_a_file_tool_whose_file_is_gone_is_not_offered_either(
     PackageFile.objects.filter(version=version, path="tools/run").delete()
     tool = as_tool(version.tools.get())
     assert tool is not None
+    assert not tool.runs_code
     assert "The file of the artifact run is not there." in tool.hindrance
 
 
@@ -161,6 +162,34 @@ def test_readiness_tells_of_no_tool_while_there_is_no_sandbox_or_no_store(
     off = ProbeReport(ProbeStatus.NOT_RUNNING, "Nobody listens.")
     monkeypatch.setattr(health, "available", lambda **_: off)
     assert (health.tools_part().word, health.tools_part().holds) == ("off", True)
+
+
+@pytest.mark.parametrize(
+    ("status", "offers"),
+    [
+        (ProbeStatus.READY, True),
+        # Nobody answers on a machine that serves pages alone; workers elsewhere may have one.
+        (ProbeStatus.NOT_RUNNING, True),
+        (ProbeStatus.NOT_LINUX, False),
+        (ProbeStatus.NO_USER_NAMESPACES, False),
+        (ProbeStatus.LEAKY, False),
+    ],
+)
+def test_where_no_code_can_be_confined_no_tool_that_is_code_is_offered(
+    granted: PackageVersion,
+    agent: Agent,
+    room: Room,
+    member: User,
+    monkeypatch: pytest.MonkeyPatch,
+    status: ProbeStatus,
+    offers: bool,
+) -> None:
+    monkeypatch.setattr(features, "available", lambda **_: ProbeReport(status, "Says why."))
+    assert offered(agent, room, member) is offers
+    explained = explain_call(
+        asker=member, agent_slug=agent.slug, room_id=room.pk, tool_name=TOOL
+    ).explanation
+    assert (explained.decided_by == "tool_is_enabled") is not offers
 
 
 def test_a_runtime_that_the_sandbox_lacks_keeps_the_tool_away(

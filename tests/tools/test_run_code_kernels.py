@@ -91,6 +91,9 @@ def test_a_cell_finds_what_the_last_one_left_and_its_files_become_artifacts(run:
     second = Cell(run, "open('rows.csv', 'w').write(f'{rows}')\nrows", "rows.csv")
     assert second.value["value"] == "[1, 2]"
     assert bytes(ArtifactVersion.objects.get().blob.content) == b"[1, 2]"
+    # Now that file is one of those that are shared, and the kernel goes on all the same.
+    third = Cell(run, "rows")
+    assert (third.value["value"], third.value.get("kernel")) == ("[1, 2]", None)
 
 
 def test_without_the_wish_nothing_stays(run: Run) -> None:
@@ -100,10 +103,26 @@ def test_without_the_wish_nothing_stays(run: Run) -> None:
 
 
 def test_a_cell_that_fails_is_the_callers_failure_and_says_how_to_mend_it(run: Run) -> None:
+    Cell(run, "kept = 'before'")
     failed = Cell(run, "{}['absent']")
     assert (failed.call.outcome, failed.call.reason) == ("error", "command_failed")
     assert "KeyError" in failed.told["message"]
     assert "KeyError" in failed.value["repair_instruction"]
+    # What stands in memory is what one wants to look at next.
+    after = Cell(run, "kept")
+    assert (after.value["value"], after.value.get("kernel")) == ("'before'", None)
+
+
+def test_a_cell_whose_files_have_no_room_is_not_gone_on_with(run: Run) -> None:
+    Cell(run, "x = 1\nopen('kept', 'w').write('k')")
+    many = "import os\nx = 2\nopen('kept', 'w').write('half')\nos.mkdir('many')\n"
+    full = Cell(run, many + "for n in range(2_500): open(f'many/{n}', 'w').close()")
+    assert full.call.outcome == "error"
+    assert "more than 2,000 files" in full.told["message"]
+    after = Cell(run, "('x' in globals(), os.listdir('.') if 'os' in globals() else 0)")
+    assert after.value["value"] == "(False, 0)"
+    assert after.value["kernel"]
+    assert Cell(run, "open('kept').read()").value["value"] == "'k'"
 
 
 def test_a_cell_reads_through_the_boundary_and_writes_nothing(run: Run) -> None:

@@ -36,6 +36,7 @@ from apps.domain.tooling import CallState
 from apps.runs.bodies import projection_of
 from apps.runs.models import Call, Run
 from apps.runs.selectors import call_of_run
+from apps.runs.waits import WaitsFor, waits_for
 
 LONGEST_WAIT = 25.0
 NO_CALL = "This run has no such call."
@@ -75,6 +76,12 @@ class CallShape(Serializer):
     outcome = CharField(allow_blank=True)
     reason = CharField(allow_blank=True)
     waits_for_approval = JSONField()
+    waits_for = ChoiceField(
+        choices=[waits.value for waits in WaitsFor],
+        allow_blank=True,
+        help_text="Who has to do something before the call goes on: `person`, `worker`,"
+        " `system` (another system's answer), `agent`, or nobody.",
+    )
     projection = JSONField(allow_null=True)
     images = ListField(
         child=ImageShape(), help_text="Images of the result, where the agent sees images."
@@ -227,6 +234,7 @@ def call_view(call: Call) -> dict[str, Any]:
         "outcome": call.outcome,
         "reason": call.reason,
         "waits_for_approval": waiting and call.needs_receipt,
+        "waits_for": waits_for(call) or "",
         "projection": projection_of(call),
         "images": call.images,
     }

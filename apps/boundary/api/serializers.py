@@ -15,9 +15,11 @@ from apps.domain.tooling import CallState, Outcome
 from apps.runs.api.serializers import AgentCardSerializer
 from apps.runs.bodies import arguments_of, projection_of
 from apps.runs.models import Call
+from apps.runs.waits import WaitsFor, waits_for
 
 CALL_STATES = [state.value for state in CallState]
 TOKEN_TYPES = [PLAIN, BOUND]
+WAITS = [waits.value for waits in WaitsFor]
 OUTCOMES = [outcome.value for outcome in Outcome]
 
 
@@ -32,10 +34,16 @@ class CallSerializer(serializers.Serializer):
     state = serializers.ChoiceField(choices=CALL_STATES)
     outcome = serializers.ChoiceField(choices=OUTCOMES, allow_blank=True)
     reason = serializers.CharField()
+    waits_for = serializers.SerializerMethodField()
     approval = serializers.SerializerMethodField()
     created_at = serializers.DateTimeField()
     dispatched_at = serializers.DateTimeField(allow_null=True)
     settled_at = serializers.DateTimeField(allow_null=True)
+
+    @extend_schema_field(serializers.ChoiceField(choices=WAITS, allow_blank=True))
+    def get_waits_for(self, call: Call) -> str:
+        """Say who has to do something before the call goes on; empty where nobody has."""
+        return waits_for(call) or ""
 
     def get_approval(self, call: Call) -> str | None:
         """Name the question that was asked about the call, if one was."""

@@ -38,6 +38,7 @@ from apps.runs.bodies import arguments_of
 from apps.runs.models import Call, Run
 from apps.runs.selectors import agents_ceiling
 from apps.tools.contract import Tool
+from apps.tools.credentials import is_connected
 
 _CLOSED = {
     ApprovalRequest.State.PENDING: ReceiptState.PENDING,
@@ -105,6 +106,7 @@ def facts_of(call: Call, tool: Tool, standing: Standing, *, held: bool = True) -
         repeat_of=_earlier_success(call, spec),
         same_failure=lessons.same_failure(call.tool, call.arguments_digest, step=call.step),
         cut_off=lessons.cuts_off(call.tool),
+        connected=is_connected(spec=spec, member=run.member),
     )
 
 

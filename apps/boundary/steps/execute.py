@@ -134,7 +134,8 @@ def keep(*, tool: Tool, call: Call, prepared: ToolPrepared) -> Executed:
     try:
         with bounded(Deadline.after(KEEPING_S)), room_last():
             executed = returned(tool.spec, prepared.keep())
-            if executed.failure is not None and not executed.failure.saved:
+            failure = executed.failure
+            if failure is not None and not failure.saved and not failure.keeps_notes:
                 raise _Undone(executed)
     except _Undone as undone:
         executed = undone.executed

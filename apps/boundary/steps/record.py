@@ -17,6 +17,7 @@ from apps.quotas import services as quotas
 from apps.rooms.services import publish_event
 from apps.runs.models import Call, Run
 from apps.runs.services import actor_of, settle_call, wake
+from apps.runs.waits import is_paused
 
 # What readers of audit trails know a tool's write by, whatever it wrote and however it ended.
 WRITE_SETTLED = "chat.tool.write"
@@ -43,6 +44,8 @@ def record(
     """
     run = crossing.run
     domain = _domain(reason, failure)
+    # How long another system took is no work of the tool's.
+    worked = not is_paused(crossing.call)
     call = settle_call(
         run=run,
         call=crossing.call,
@@ -93,7 +96,7 @@ def record(
         },
     )
     wake(run=run)
-    _count(call)
+    _count(call, worked=worked)
     return Settled(call)
 
 
@@ -133,7 +136,7 @@ def _learn(run: Run, call: Call, failure: ToolFailure | None) -> None:
         Run.objects.filter(pk=run.pk).update(lessons=run.lessons)
 
 
-def _count(call: Call) -> None:
+def _count(call: Call, *, worked: bool) -> None:
     waited = _between(call.created_at, call.settled_at)
     count_call(
         tool=call.tool,
@@ -144,7 +147,7 @@ def _count(call: Call) -> None:
         reason=call.reason,
         domain=call.domain,
         seconds=waited,
-        execution_seconds=_between(call.dispatched_at, call.settled_at),
+        execution_seconds=_between(call.dispatched_at, call.settled_at) if worked else None,
     )
 
 

@@ -18,6 +18,7 @@ from rest_framework.response import Response
 
 from apps.core.correlation import current_correlation_id
 from apps.core.errors import Forbidden, NotFound, Refusal
+from apps.core.throttles import Throttled
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +82,8 @@ def on_refusal(tell: Callable[[str, str, Refusal], None]) -> None:
     """Have `tell(actor, route, refusal)` called for each API request that was refused.
 
     That is what was forbidden, and what asked for something that is not there or not theirs to see:
-    the two look alike, and are written down alike.
+    the two look alike, and are written down alike. Of what comes too often it is the first alone:
+    a flood must not become a flood of rows.
     """
     _on_refusal.append(tell)
 
@@ -89,7 +91,7 @@ def on_refusal(tell: Callable[[str, str, Refusal], None]) -> None:
 def problem_handler(exc: Exception, context: Mapping[str, Any]) -> Response:
     """Answer any exception of an API view; what nobody foresaw is logged and only said to be so."""
     headers: dict[str, str] = {}
-    if isinstance(exc, Forbidden | NotFound):
+    if isinstance(exc, Forbidden | NotFound) or (isinstance(exc, Throttled) and exc.first):
         _tell_of_refusal(exc, context)
     if isinstance(exc, Refusal):
         body = problem(

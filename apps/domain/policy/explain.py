@@ -84,6 +84,15 @@ class Explanation:
         spoke = (answer.says for answer in self.answers if answer.rule == self.decided_by)
         return next(spoke, "")
 
+    def then(self, refused: Refuse, question: str) -> "Explanation":
+        """Add what is looked at only when a call begins, and would refuse it as things stand.
+
+        Who is to be asked first is asked all the same: it may be there again by the time of a yes.
+        """
+        answer = Answer(refused.rule, question, Finding.REFUSED, refused.message, refused.reason)
+        verdict = refused if self.comes_to is Fate.ALLOWED else self.verdict
+        return Explanation(verdict=verdict, answers=(*self.answers, answer))
+
     @property
     def reason(self) -> Reason | None:
         """The stable code of a refusal."""

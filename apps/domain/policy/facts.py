@@ -90,5 +90,7 @@ class Facts:
     repeat_of: str | None = None
     # The reason why exactly this call just failed, where nothing has succeeded since.
     same_failure: str | None = None
+    # Where the tool uses a connection: whether there is one that it may use for the member.
+    connected: bool | None = None
     # The tool has failed too many different requests of this turn.
     cut_off: bool | None = False

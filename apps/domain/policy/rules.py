@@ -168,6 +168,15 @@ def _room_admits(spec: Specification, facts: Facts, rule: str) -> Verdict | None
     return Refuse(Reason.NOT_ADMITTED_HERE, message, rule)
 
 
+def _connection_is_there(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
+    if not spec.uses_connection or facts.connected is True:
+        return None
+    message = (
+        f"{spec.title} needs a connection to another system, and there is none that it may use."
+    )
+    return Refuse(Reason.DEPENDENCY_UNAVAILABLE, message, rule)
+
+
 def _not_a_repeat(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
     # A question that a person was asked is no earlier write: what was confirmed is done.
     if facts.approval is not None:
@@ -343,6 +352,11 @@ RULES: Final[tuple[Rule, ...]] = (
         _within_member_permissions,
     ),
     Rule("room_admits", "May it be used before those who are in the room?", _room_admits),
+    Rule(
+        "connection_is_there",
+        "Is the connection there that the tool uses, if it uses one?",
+        _connection_is_there,
+    ),
     Rule("repeat_is_redundant", "Is it new in this turn?", _not_a_repeat),
     Rule("did_not_just_fail", "Has this exact call not just failed?", _did_not_just_fail),
     Rule("tool_is_able", "Did the tool do its job so far in this turn?", _tool_is_able),

@@ -75,9 +75,10 @@ class ToolFailure:
     failure no other tool may stand in for says `non_substitutable`: the model may explain, no more.
     The exit status is of a program that the tool ran, for whoever reads the log. `details` is a
     JSON object that the model reads beside the message, redacted and bounded as results are. A tool
-    of our own that wrote down what its refusal shows, and changed nothing else, says `keeps_notes`:
-    otherwise whatever it wrote is undone. `stated` says that the message is what the tool answered,
-    in its own words: it may be as long as any result, while a sentence about a failure is short.
+    of our own that wrote down what its refusal shows, or where to go on, and changed nothing else,
+    says `keeps_notes`: otherwise whatever it wrote is undone. `stated` says that the message is
+    what the tool answered, in its own words: it may be as long as any result, while a sentence
+    about a failure is short.
     """
 
     reason: Reason

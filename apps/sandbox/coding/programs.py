@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -51,6 +52,7 @@ class Start:
     runtimes: tuple[str, ...] = ()
     harness: tuple[tuple[str, bytes], ...] = ()
     stdin: bytes = b""
+    waits: bool = False
 
 
 def start_of(language: Language, code: str, *, runtimes: Collection[str]) -> Start:
@@ -66,7 +68,10 @@ def start_of(language: Language, code: str, *, runtimes: Collection[str]) -> Sta
                 # Without the site module, which is slow to set up; the launcher stands in for it.
                 argv=("python", "-I", "-S", "-u", "-B", "/kaizen/run_program.py"),
                 runtimes=office,
-                harness=(("run_program.py", _LAUNCHER.read_bytes()), ("program.py", written)),
+                harness=(("run_program.py", _launcher()),),
+                # The launcher starts before its program is known, and reads it from its input.
+                stdin=written,
+                waits=True,
             )
         case Language.NODE:
             # Read from its input, a program finds its modules beside it in the workspace.
@@ -77,6 +82,11 @@ def start_of(language: Language, code: str, *, runtimes: Collection[str]) -> Sta
                 runtimes=office,
                 harness=(("program.sh", written),),
             )
+
+
+@cache
+def _launcher() -> bytes:
+    return _LAUNCHER.read_bytes()
 
 
 def check_targets(names: Sequence[str]) -> tuple[str, ...]:

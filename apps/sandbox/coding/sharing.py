@@ -19,6 +19,9 @@ from django.utils.crypto import salted_hmac
 from apps.domain.canonical import canonical_json
 
 FOLDER: Final = "/shared"
+_DIR: Final = "KAIZEN_SHARED_RESOURCES_DIR"
+_MANIFEST: Final = "KAIZEN_SHARED_RESOURCES_MANIFEST"
+VARIABLES: Final = frozenset({_DIR, _MANIFEST})
 MAX_FILES: Final = 64
 MAX_BYTES: Final = 12 * 1024 * 1024
 """Of all shared files together."""
@@ -84,10 +87,7 @@ def variables(sealed: Sealed | None) -> tuple[tuple[str, str], ...]:
     """Return what tells a program of its shared files; nothing where there are none."""
     if sealed is None:
         return ()
-    return (
-        ("KAIZEN_SHARED_RESOURCES_DIR", FOLDER),
-        ("KAIZEN_SHARED_RESOURCES_MANIFEST", sealed.manifest),
-    )
+    return ((_DIR, FOLDER), (_MANIFEST, sealed.manifest))
 
 
 def _sum(call_id: str, manifest: str) -> str:

@@ -30,11 +30,16 @@ class Tools:
         """Return what may be called: name, description and input schema of each."""
         return self._ask("tools.available", {})
 
-    def call(self, name: str, /, **arguments: object) -> object:
-        """Call a tool that reads and return its result; raise RuntimeError where that fails."""
+    def call(self, name: str, arguments: "dict | None" = None, /, **more: object) -> object:
+        """Call a tool that reads and return its result; raise RuntimeError where that fails.
+
+        Its arguments are given by name, or as one dict, or as both.
+        """
         if not isinstance(name, str) or not name:
             raise TypeError("The first argument is the name of a tool.")
-        return self._ask(name, arguments)
+        if not isinstance(arguments, dict | None):
+            raise TypeError("The second argument is a dict of the tool's arguments.")
+        return self._ask(name, {**(arguments or {}), **more})
 
     def _ask(self, name: str, arguments: dict) -> object:
         with self._lock:

@@ -25,14 +25,19 @@ READY_BYTES = 64 * 1024
 class Host:
     """The program of a session, and what is asked of it."""
 
-    def __init__(self, variables: "list[str]", places: "list[str]") -> None:
+    def __init__(
+        self, variables: "list[str]", places: "list[str]", own_places: "list[str]"
+    ) -> None:
         self.channel = socket.socket(fileno=3)
         os.set_inheritable(3, False)
         self.unread = b""
         self.heard: list[dict] = []
         self.variables = variables
         self.places = places
+        self.own_places = own_places
         self.program: subprocess.Popen[bytes] | None = None
+        self.first_line = b""
+        self.ready = False
         self.failed = ""
 
     def serve(self) -> None:
@@ -67,39 +72,40 @@ class Host:
             said = {"kind": "done", **verbs[asked["kind"]](asked)}
             self.channel.sendall(json.dumps(said).encode() + b"\n")
 
-    def begin(self, asked: dict) -> "dict[str, object]":
-        """Start the program once, and wait for its first line."""
+    def begin(self, asked: dict, until: float) -> "dict[str, object]":
+        """Start the program once, and wait for its first line.
+
+        A call may give up first. The program goes on getting ready for the next one.
+        """
         if self.program is None and not self.failed:
             os.mkdir(SESSION, 0o700)
-            self.fresh_places()
+            make_anew(self.own_places)
             try:
                 self.program = self.spawn(asked, stdout=subprocess.PIPE)
             except OSError as problem:
                 self.failed = f"It could not be started: {problem.strerror}."
-            else:
-                self.failed = self.first_line(asked["deadline_ms"])
+        while not (self.ready or self.failed):
+            if self.interrupted():
+                return {"state": "interrupted"}
+            left = until - time.monotonic()
+            if left <= 0:
+                return {"state": "starting"}
+            for door in select.select([self.channel, *self.talking()], [], [], left)[0]:
+                if door is self.channel:
+                    self.hear()
+                else:
+                    self.drain()
         return self.standing()
 
-    def first_line(self, deadline_ms: int) -> str:
-        """Wait until the program has written one line; return what went wrong instead."""
-        until = time.monotonic() + deadline_ms / 1000
-        line = b""
-        while b"\n" not in line:
-            left = until - time.monotonic()
-            if left <= 0 or len(line) > READY_BYTES:
-                return "It did not say in time that it is ready, with one short line."
-            for door in select.select(self.talking(), [], [], left)[0]:
-                chunk = os.read(door.fileno(), 4096)
-                if not chunk:
-                    return "It ended, or closed its output, before it was ready."
-                line += chunk
-        return ""
+    def fail(self, said: str) -> None:
+        """Note for good why the program never became ready, and end what there is of it."""
+        self.failed = said
+        kill(self.program)
 
     def standing(self) -> "dict[str, object]":
         """Say whether the program runs; one that does not takes its whole group along."""
         program = self.program
         if self.failed:
-            kill(program)
             return {"state": "failed", "message": self.failed}
         if program is not None and program.poll() is not None:
             kill(program)
@@ -112,28 +118,38 @@ class Host:
         return [] if stream is None or stream.closed else [stream]
 
     def drain(self) -> None:
-        """Read what the program says after its first line, for nobody."""
+        """Read what the program says: its first line, and after that for nobody."""
         for stream in self.talking():
-            if not os.read(stream.fileno(), 65536):
+            chunk = os.read(stream.fileno(), 65536)
+            if not chunk:
                 stream.close()
+            if self.ready:
+                continue
+            self.first_line += chunk
+            if b"\n" in self.first_line[:READY_BYTES]:
+                self.ready, self.first_line = True, b""
+            elif len(self.first_line) >= READY_BYTES:
+                self.fail("It did not say that it is ready with one short line.")
+            elif not chunk:
+                self.fail("It ended, or closed its output, before it was ready.")
 
     def run(self, asked: dict) -> "dict[str, object]":
         """Run one call that is bound to the session, and end it where the program ends."""
-        standing = self.begin(asked["start"])
+        until = time.monotonic() + asked["deadline_ms"] / 1000
+        standing = self.begin(asked["start"], until)
         if standing["state"] != "ready":
             return standing
-        self.fresh_places()
+        make_anew(self.places)
         try:
             process = self.spawn(asked, stdout=None)
         except OSError as problem:
             return {"state": "unspawned", "message": f"{problem.strerror}"}
-        cut = self.wait(process, asked["deadline_ms"])
+        cut = self.wait(process, until)
         kill(process)
         return self.standing() if cut == "ended" else {"state": cut, "exit": process.returncode}
 
-    def wait(self, process: "subprocess.Popen[bytes]", deadline_ms: int) -> str:
+    def wait(self, process: "subprocess.Popen[bytes]", until: float) -> str:
         """Wait for a call; return how that ended."""
-        until = time.monotonic() + deadline_ms / 1000
         pids = [one.pid for one in (process, self.program) if one is not None]
         died, over = (os.pidfd_open(pid) for pid in pids)
         try:
@@ -161,7 +177,7 @@ class Host:
             return {"state": "done", "exit": 0}
         said: dict[str, object] = {}
         try:
-            self.fresh_places()
+            make_anew(self.places)
             process = self.spawn(asked, stdout=None)
             try:
                 said = {"state": "done", "exit": process.wait(asked["deadline_ms"] / 1000)}
@@ -171,17 +187,11 @@ class Host:
         except OSError as problem:
             said = {"state": "unspawned", "message": f"{problem.strerror}"}
         kill(self.program)
-        for place in (SESSION, *self.places):
+        for place in (SESSION, *self.places, *self.own_places):
             shutil.rmtree(place, ignore_errors=True)
             if os.path.lexists(place):
                 said = {"state": "left_over"}
         return said
-
-    def fresh_places(self) -> None:
-        """Give the next call folders of its own for its output and its temporary files."""
-        for place in self.places:
-            shutil.rmtree(place, ignore_errors=True)
-            os.makedirs(place, 0o700)
 
     def spawn(self, asked: dict, *, stdout: "int | None") -> "subprocess.Popen[bytes]":
         """Start one command in a group of processes of its own."""
@@ -199,6 +209,13 @@ class Host:
             )
 
 
+def make_anew(places: "list[str]") -> None:
+    """Give a command folders of its own for its output and its temporary files."""
+    for place in places:
+        shutil.rmtree(place, ignore_errors=True)
+        os.makedirs(place, 0o700)
+
+
 def kill(process: "subprocess.Popen[bytes] | None") -> None:
     """Kill a command with its group, and wait for it."""
     if process is not None:
@@ -209,4 +226,4 @@ def kill(process: "subprocess.Popen[bytes] | None") -> None:
 
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
-    Host(given["variables"], given["places"]).serve()
+    Host(given["variables"], given["places"], given["own_places"]).serve()

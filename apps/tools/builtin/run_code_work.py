@@ -124,6 +124,7 @@ def run_code(arguments: dict[str, Any], context: CallContext) -> ToolFailure | T
         runtimes=start.runtimes,
         harness=start.harness,
         stdin=start.stdin,
+        waits=start.waits,
         shared=shared.files,
         env=sharing.variables(shared.sealed),
         # A kernel has most of them already, and asks for the others.
@@ -238,7 +239,9 @@ def _keep(done: _Done) -> ToolOk | ToolFailure:
                 return ToolFailure(Reason.CONFLICT, str(lost), retryable=True)
             except WorkspaceFull as too_much:
                 full = str(too_much)
-    keep_cell(done.lease, done.cell)
+    if not full:
+        # Without its files, what a cell left in memory is not gone on with either.
+        keep_cell(done.lease, done.cell)
     return _told(done, kept, full)
 
 
@@ -275,6 +278,8 @@ def _told(done: _Done, kept: dict[str, Kept], full: str) -> ToolOk | ToolFailure
         domain=FaultDomain.CALLER if ending.well else ending.domain,
         exit_status=ending.exit_code,
         details=value,
+        # A cell that failed has a kernel to go on in: what stands in its memory is not lost.
+        keeps_notes=bool(done.cell.generation) and not full,
     )
 
 

@@ -26,7 +26,10 @@ from apps.domain.tooling import BadSpecification, Specification, check_specifica
 from apps.domain.words import shown
 from apps.packages.names import reserved_names
 from apps.sandbox.client import available
+from apps.sandboxd.probe import ProbeReport
 from apps.tools.checking.declarations import BUILTIN, Declaration
+from apps.tools.declared import network_allowed
+from apps.tools.features import feature_is_on
 from apps.tools.registry import BUILTIN_TOOLS, THE_SET
 
 _EXACT: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?")
@@ -102,7 +105,7 @@ def _human(tool: HumanTool) -> dict[str, Any]:
 def judge(declaration: Declaration, socket: Path | None = None) -> Sheet:
     """Return what is to be said of one declaration; the socket is that of another supervisor."""
     if declaration.kind == BUILTIN:
-        return Sheet(declaration, tools=tuple(_builtin()))
+        return Sheet(declaration, tools=tuple(_builtin(available(path=socket))))
     try:
         manifest = parse_manifest(declaration.manifest)
     except BadManifest as refusal:
@@ -112,17 +115,19 @@ def judge(declaration: Declaration, socket: Path | None = None) -> Sheet:
     problems = [*declaration.problems, *package_problems(manifest, files)]
     problems += _hash_problems(declaration)
     problems += _dependency_problems(files)
-    problems += _sandbox_problems(declaration, socket)
+    report = available(path=socket) if declaration.deployed else None
+    if report is not None and not report.ok:
+        problems.append(Problem("", "sandbox", report.sentence))
     return Sheet(
         declaration,
         manifest=manifest,
-        tools=tuple(_tool(tool, files) for tool in manifest.tools),
+        tools=tuple(_tool(tool, files, report) for tool in manifest.tools),
         pins=_pins(manifest, files),
         problems=tuple(problems),
     )
 
 
-def _builtin() -> Iterator[ToolSheet]:
+def _builtin(report: ProbeReport) -> Iterator[ToolSheet]:
     for name, tool in BUILTIN_TOOLS.items():
         problems: list[Problem] = []
         try:
@@ -131,6 +136,11 @@ def _builtin() -> Iterator[ToolSheet]:
             problems.append(Problem(refusal.field, refusal.rule, refusal.message))
         if name not in THE_SET or THE_SET[name].kind is not tool.spec.effect:
             problems.append(Problem(name, "closed_set", "The closed set does not name it so."))
+        if tool.feature is None or feature_is_on(tool.feature):
+            # What the deployment switched off on purpose lacks nothing.
+            if tool.needs_sandbox and not report.ok:
+                problems.append(Problem(name, "sandbox", report.sentence))
+            problems += _runtime_problems(name, tool.runtimes, report)
         yield ToolSheet(
             tool.spec,
             tool_id=name,
@@ -139,7 +149,7 @@ def _builtin() -> Iterator[ToolSheet]:
         )
 
 
-def _tool(tool: PackageTool, files: dict[str, bytes]) -> ToolSheet:
+def _tool(tool: PackageTool, files: dict[str, bytes], report: ProbeReport | None) -> ToolSheet:
     problems = []
     if tool.tool_name.casefold() in reserved_names():
         problems.append(Problem("definition.id", "name", "A tool of our own has this name."))
@@ -150,6 +160,11 @@ def _tool(tool: PackageTool, files: dict[str, bytes]) -> ToolSheet:
             pins = pin_paths(files, tool.entry.program.execution_paths)
         except CannotPin as refusal:
             problems.append(Problem("entry.execution_paths", "pin", str(refusal)))
+    if report is not None:
+        problems += _runtime_problems("entry.runtime", frozenset(tool.runtimes), report)
+        if not all(network_allowed(asked.network) for asked in (tool, tool.courier) if asked):
+            message = "This deployment lets packages have no such network, so the tool is off."
+            problems.append(Problem("definition.network", "network", message))
     if path is not None and isinstance(tool.entry, PythonEntry):
         problems += _entry_problems(tool.entry.function, files[path], path)
     return ToolSheet(
@@ -250,8 +265,10 @@ def _dependency_problems(files: dict[str, bytes]) -> Iterator[Problem]:
                 yield Problem(place, "dependency", "Nothing is installed beside a Python package.")
 
 
-def _sandbox_problems(declaration: Declaration, socket: Path | None) -> list[Problem]:
-    if not declaration.deployed:
-        return []
-    report = available(path=socket)
-    return [] if report.ok else [Problem("", "sandbox", report.sentence)]
+def _runtime_problems(
+    place: str, runtimes: frozenset[str], report: ProbeReport
+) -> Iterator[Problem]:
+    """Say what a sandbox that is there lacks for a tool; that it is away is said once."""
+    lacks = report.lacks(runtimes) if report.ok else ""
+    if lacks:
+        yield Problem(place, "runtime", lacks)

@@ -22,6 +22,8 @@ def test_each_idiom_runs_with_the_libraries_of_the_sandbox_and_makes_a_sound_fil
         *start.argv,
         runtimes=start.runtimes,
         harness=start.harness,
+        stdin=start.stdin,
+        waits=start.waits,
         outputs=(idiom.target,),
         limits=LIMITS,
         deadline_s=60,

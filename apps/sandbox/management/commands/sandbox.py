@@ -41,5 +41,5 @@ class Command(BaseCommand):
             self.stdout.write(f"  in force: {line}")
         for line in state.missing:
             self.stdout.write(f"  missing: {line}")
-        if state.status == "not_running":
-            self.stdout.write("  mend: start it with `make up`, or with `python -m apps.sandboxd`.")
+        if state.mend:
+            self.stdout.write(f"  mend: {state.mend}")
