@@ -63,25 +63,26 @@ class Ready:
             raise
         return live
 
-    def prepare(self, spec: SandboxSpec, limits: Limits) -> None:
-        """Launch one for the next job like this, where there is room; raise as a launch does.
+    def prepare(self, spec: SandboxSpec, limits: Limits) -> bool:
+        """Launch one for a job like this, or tell that there is no room; raise as a launch does.
 
         What waits for another kind of job makes room, since that was asked for longer ago.
         """
         # A sandbox with a network holds a door to it open, which nobody has asked for yet.
         if not spec.waits or spec.network:
-            return
+            return False
         shape = spec.shape(limits)
         with self._changed:
             alike = sum(1 for one in self._waiting if one.shape == shape)
             if self._closed or alike + len(self._launching) >= self._most:
-                return
+                return False
             self._launching.append(shape)
             others, looks = self._others(shape), self._looks
         try:
             for one in others:
                 _end(one.live)
             self._keep(shape, self._driver.start(shape, limits), looks)
+            return True
         finally:
             with self._changed:
                 self._launching.remove(shape)

@@ -257,12 +257,12 @@ class Server:
         self._prepare(spec)
 
     def _prepare(self, spec: SandboxSpec) -> None:
-        """Have a sandbox ready for the next job like this, where no other needs the time."""
-        if self._stopping.is_set() or self._slots.is_anybody_waiting():
-            return
+        """Have sandboxes ready for the next jobs like this, while no other needs the time."""
         limits, _ = clamp(spec.limits, self._service.ceilings)
         try:
-            self._ready.prepare(spec, limits)
+            while not (self._stopping.is_set() or self._slots.is_anybody_waiting()):
+                if not self._ready.prepare(spec, limits):
+                    return
         except (LaunchFailed, NoDriver, NoFreeUid) as problem:
             self._report = None
             _log.warning("No sandbox was made ready: %s", problem)

@@ -234,6 +234,16 @@ def test_no_more_wait_than_may_and_what_was_asked_for_last_has_the_place(
     assert not first & second
 
 
+def test_as_many_wait_as_may(another_daemon: Starter) -> None:
+    one = another_daemon("--ready", "2", "--jobs", "4")
+    asked(one, "pass")
+    until = time.monotonic() + 15
+    while made_ready(one) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    assert len(one.children()) == 2
+
+
 def test_programs_at_once_never_share_a_sandbox(another_daemon: Starter) -> None:
     one = another_daemon("--ready", "1", "--jobs", "4")
     asked_and_waiting(one, "pass")
