@@ -28,6 +28,8 @@ from apps.turns.provider import (
 )
 
 MAX_ANSWER = 200_000
+MAX_ARGUMENTS = 2 * MAX_ARGUMENT_CAP
+"""Characters of the arguments of all calls of one answer."""
 MAX_ID = 200
 """Characters of a call's id or name that are kept of what a model wrote."""
 
@@ -91,7 +93,7 @@ class Answer:
         # Read once and now: nothing is asked of the database while the model speaks.
         self._asking = asking_of_all(run, [tool.spec for tool in offered])
         self._text: list[str] = []
-        self._size = 0
+        self._size = self._arguments_size = 0
         self._calls: dict[int, ProposedCall] = {}
         self._saying: StreamWriter | None = None
 
@@ -217,7 +219,8 @@ class Answer:
 
     def _arguments(self, proposed: ProposedCall, text: str, index: int) -> None:
         proposed.size += len(text)
-        if proposed.size > MAX_ARGUMENT_CAP:
+        self._arguments_size += len(text)
+        if proposed.size > MAX_ARGUMENT_CAP or self._arguments_size > MAX_ARGUMENTS:
             raise ProviderFailed("The model's arguments grew past every bound.", deterministic=True)
         proposed.arguments.append(text)
         if proposed.reader is None or (proposed.preview is None and not proposed.held_back):

@@ -71,11 +71,16 @@ def _listen(
     messages = with_pixels(messages, get_blobs(digests_of(messages)))
     # The model may take minutes: no connection is held while it speaks.
     connection.close()
-    deltas = provider().stream(
+    asked = provider()
+    deltas = asked.stream(
         model=run.agent.model_name,
         messages=messages,
         tools=tools,
         stopped=grip.pulse.interrupted,
     )
     patience = tighter(run.agent.inactivity_s, settings.KAIZEN_TURN_INACTIVITY_S)
-    listen(answer=answer, deltas=patiently(deltas, grip.pulse.interrupted, patience=patience))
+    try:
+        listen(answer=answer, deltas=patiently(deltas, grip.pulse.interrupted, patience=patience))
+    finally:
+        # Nobody hears it any more, and it could go on for ever without a word for anybody.
+        asked.hang_up()

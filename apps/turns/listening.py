@@ -24,7 +24,8 @@ def patiently(
 
     A model that says nothing for as long as `patience` has spent the turn's budget of silence.
 
-    The thread of a model that was left alone ends with its next word, or with its connection.
+    The thread of a model that was left alone ends with its next word, or when whoever asked hangs
+    up.
     """
     arrived: queue.Queue[Delta | BaseException | None] = queue.Queue(_AHEAD)
     left_alone = threading.Event()

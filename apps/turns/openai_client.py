@@ -12,6 +12,7 @@ import httpx2
 import openai
 
 from apps.core.correlation import current_correlation_id
+from apps.turns.openai_line import Line
 from apps.turns.provider import (
     ArgumentsDelta,
     CallStarted,
@@ -43,12 +44,16 @@ class OpenAIProvider:
 
     def __init__(self, *, base_url: str, api_key: str, default_model: str) -> None:
         self._default_model = default_model
+        self._line = Line()
+        timeout = openai.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS)
         self._client = openai.OpenAI(
             base_url=base_url,
             # A local model often needs no key, and the library insists on some text.
             api_key=api_key or "none",
             max_retries=0,
-            timeout=openai.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS),
+            timeout=timeout,
+            http_client=self._line.client(timeout),
+            default_headers={"Accept-Encoding": "identity"},
         )
 
     def stream(
@@ -72,10 +77,14 @@ class OpenAIProvider:
             request["tools"] = tools
         return self._stream(request, stopped)
 
+    def hang_up(self) -> None:
+        """Leave the model alone, whatever it is doing."""
+        self._line.hang_up()
+
     def _stream(self, request: dict[str, Any], stopped: Callable[[], bool]) -> Iterator[Delta]:
         try:
             with self._client.chat.completions.create(**cast(Any, request)) as chunks:
-                yield from _deltas(chunks, stopped)
+                yield from _deltas(chunks, lambda: stopped() or self._line.ended)
         except openai.APIStatusError as answered:
             raise _from_status(answered) from None
         except (openai.OpenAIError, httpx2.HTTPError) as broken:

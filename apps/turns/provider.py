@@ -102,6 +102,10 @@ class ModelProvider(Protocol):
         """Yield the answer's deltas; end early once `stopped()`; raise only `ProviderFailed`."""
         ...
 
+    def hang_up(self) -> None:
+        """Leave the model alone, from whichever thread: what reads it ends soon after."""
+        ...
+
 
 def provider() -> ModelProvider:
     """Return the provider that this deployment is set up with."""

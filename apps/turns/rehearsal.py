@@ -61,6 +61,9 @@ class RehearsalModel:
             done += len(step)
         yield from _pieces(_closing_words(script, results), stopped)
 
+    def hang_up(self) -> None:
+        """There is nobody at the other end."""
+
 
 def _calls(
     step: list[tuple[str, str]], results: list[dict[str, Any]], stopped: Callable[[], bool]
