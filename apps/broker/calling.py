@@ -161,4 +161,6 @@ def _text(answer: Answer) -> str:
         codec = "utf-8"
     if codec not in ("utf-8", "ascii", "iso8859-1", "cp1252", "utf-16", "iso8859-15"):
         codec = "utf-8"
-    return answer.body.decode(codec, "replace").removeprefix("\ufeff")
+    text = answer.body.decode(codec, "replace").removeprefix("\ufeff")
+    # Nothing keeps a NUL; one between all letters, as in UTF-16 that nobody named, hides them.
+    return text.replace("\0", "")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -20,17 +21,20 @@ _OF_NUMBERS = frozenset("0123456789+-.e")
 class Veil:
     """Replaces some values, however they are written."""
 
-    def __init__(self, values: Iterable[str]) -> None:
+    def __init__(self, values: Sequence[str]) -> None:
         forms = {form for value in values if value for form in _forms(value)}
         # The longer form first: a shorter one may be a part of it.
         self._forms = sorted(forms, key=len, reverse=True)
+        wrapped = [form for value in values if value for form in _base64_forms(value.encode())]
+        self._wrapped = re.compile("|".join(map(_over_lines, wrapped))) if wrapped else None
         self._numbers = [form for form in self._forms if not set(form) - _OF_NUMBERS]
 
     def text(self, text: str) -> str:
         """Return a text without the values."""
         for form in self._forms:
             text = text.replace(form, HIDDEN)
-        return text
+        # Mail and keys are written in lines of a fixed length, wherever a value falls in them.
+        return self._wrapped.sub(HIDDEN, text) if self._wrapped is not None else text
 
     def value(self, value: Any) -> Any:
         """Return a JSON value without the values, in its texts and its keys."""
@@ -52,6 +56,10 @@ def _forms(value: str) -> Iterable[str]:
     yield value
     yield quote(value, safe="")
     yield quote(value, safe="").lower()
+    for inner in quote(value, safe=""), quote(value), quote_plus(value):
+        # An address inside another one.
+        yield quote(inner, safe="")
+        yield quote(inner)
     yield quote(value)
     yield quote_plus(value)
     for written in (quoted := json.dumps(value)[1:-1]), quoted.replace("/", "\\/"):
@@ -76,6 +84,10 @@ def _forms(value: str) -> Iterable[str]:
 
 def _escaped(text: str, signs: str, form: str) -> str:
     return text.translate({ord(sign): form.format(ord(sign)) for sign in signs})
+
+
+def _over_lines(form: str) -> str:
+    return r"(?:\r?\n|\\r\\n|\\n)?".join(re.escape(letter) for letter in form)
 
 
 _URL_SAFE = str.maketrans("+/", "-_")

@@ -18,12 +18,19 @@ addEventListener("DOMContentLoaded", () => {
   }
 });
 
-// A box that finds rows while one types stands in for its field, and has to carry the field's name.
-addEventListener("load", () => {
+// A box that finds rows while one types stands in for its field, and has to carry the field's name. It comes
+// when the theme's own scripts are ready, which may be after everything has loaded.
+function nameBoxes() {
   for (const field of document.querySelectorAll("select.select2-hidden-accessible")) {
     const label = field.labels[0]?.textContent.replace("*", "").trim();
     const box = field.parentElement.querySelector(".select2-selection");
     if (!label || !box) continue;
-    for (const part of [box, ...box.querySelectorAll("[role=textbox]")]) part.setAttribute("aria-label", label);
+    for (const part of [box, ...box.querySelectorAll("[role=textbox]")]) {
+      if (part.getAttribute("aria-label") !== label) part.setAttribute("aria-label", label);
+    }
   }
+}
+addEventListener("DOMContentLoaded", () => {
+  nameBoxes();
+  new MutationObserver(nameBoxes).observe(document.body, { childList: true, subtree: true });
 });

@@ -1,5 +1,6 @@
 """A declared request goes to the judged address, in its time, and its end is told exactly."""
 
+import base64
 import json
 import socket
 import ssl
@@ -8,11 +9,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 
 from apps.broker.calling import Performed, perform
-from apps.broker.veil import Veil
+from apps.broker.veil import HIDDEN, Veil
 from apps.domain.httptools import http_tool, prepare
 from apps.domain.tooling import FaultDomain, Reason, ToolFailure, ToolOk
 from tests.broker.conftest import HOST, Resolver
@@ -274,8 +276,6 @@ def test_a_proof_in_json_is_hidden_however_its_signs_are_written(upstream: Start
 
 @pytest.mark.parametrize("parse", [True, False])
 def test_a_proof_that_is_sent_back_is_hidden(upstream: Start, parse: bool) -> None:
-    import base64
-    from urllib.parse import quote, quote_plus
 
     basic = base64.b64encode(f"user:{SECRET}".encode()).decode()
     forms = [SECRET, f"Bearer {SECRET}", quote(SECRET, safe=""), quote_plus(SECRET), basic,
@@ -294,6 +294,32 @@ def test_a_proof_of_digits_is_hidden_where_it_comes_back_as_a_number() -> None:
     given = {"a": 12345678, "b": [9123456780], "c": 1234567, "d": True, "e": 0.5}
     assert Veil(["12345678"]).value(given) == given | {"a": "[hidden]", "b": ["[hidden]"]}
     assert Veil([SECRET]).value(given) == given
+
+
+@pytest.mark.parametrize("before", range(0, 77, 5))
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\\n"])
+def test_a_proof_is_hidden_wherever_lines_of_base64_part_it(before: int, end: str) -> None:
+    lines = base64.encodebytes(b"x" * before + SECRET.encode() + b"x" * 80).decode()
+    told = Veil([SECRET]).text(f"Data: {lines}".replace("\n", end))
+    its_own = slice(-(-before * 4 // 3), (before + len(SECRET)) * 4 // 3)
+    letters = lines.replace("\n", "")[its_own]
+    assert HIDDEN in told
+    for place in range(len(letters) - 5):
+        assert letters[place : place + 6] not in told.replace(end, "")
+
+
+def test_a_proof_in_an_address_within_an_address_is_hidden() -> None:
+    for written in (quote, quote_plus):
+        told = Veil(["a key/with+signs"]).text(f"?next={quote(written('a key/with+signs'))}")
+        assert told.endswith(HIDDEN)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32-le"])
+def test_a_proof_in_an_encoding_that_nobody_named_is_hidden(upstream: Start, encoding: str) -> None:
+    body = f"It was {SECRET}, wasn't it?".encode(encoding)
+    told = str(ok(ask(upstream(say(body)).port, parseJson=False)))
+    assert SECRET not in told
+    assert HIDDEN in told
 
 
 @pytest.mark.parametrize("status", ["400 Bad", "500 Broken", "302 Found"])

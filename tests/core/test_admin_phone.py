@@ -10,6 +10,8 @@ from django.urls import reverse
 from playwright.sync_api import Browser, Page, expect
 
 from apps.accounts.models import User
+from apps.core import health_page
+from apps.core.health import Part, Word
 from apps.proposals import services
 from apps.proposals.models import PackageProposal
 from tests.browser import PHONE, beside_a_browser, chromium, opened_by
@@ -71,3 +73,29 @@ def test_on_a_phone_a_reviewer_reads_what_is_proposed_and_what_it_was(phone: Pag
     same = contract.locator("tr", has_text="Asks").locator("td")
     expect(same.first).to_be_hidden()
     expect(same.last).to_be_visible()
+
+
+def test_on_a_phone_health_is_read_whole_and_probed_by_keyboard(
+    phone: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mend = "Allow user namespaces with `sysctl kernel.apparmor_restrict_unprivileged_userns=0`."
+    parts = [Part("sandbox", Word.OFF, "No driver.", needed=False, mend=mend)]
+    monkeypatch.setattr(health_page, "look_around", lambda **_: parts)
+    phone.goto(reverse("admin_health"))
+    for title in ("To mend", "Parts"):
+        table = phone.get_by_role("region", name=f"{title}, table")
+        assert table.evaluate("one => one.scrollWidth <= one.clientWidth"), title
+    phone.locator("summary", has_text="Probe afresh").press("Enter")
+    button = phone.get_by_role("button", name="Probe afresh")
+    expect(button).to_be_in_viewport(ratio=1)
+    phone.keyboard.press("Tab")
+    expect(button).to_be_focused()
+    phone.keyboard.press("Enter")
+    expect(phone.get_by_text("just now, every part")).to_be_visible()
+
+
+def test_a_box_that_finds_rows_carries_the_name_of_its_field(phone: Page) -> None:
+    for page, names in (("connection", ("Owner",)), ("secretgrant", ("Package", "Secret"))):
+        phone.goto(reverse(f"admin:broker_{page}_add"))
+        for name in names:
+            expect(phone.get_by_role("combobox", name=name)).to_be_visible()

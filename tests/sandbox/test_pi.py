@@ -229,6 +229,28 @@ def test_a_forged_observation_is_refused(daemon: Daemon, nonce: str) -> None:
         load(daemon, FORGED.replace("NONCE", nonce))
 
 
+HEAPS = {
+    "v8": """const { getHeapSnapshot } = await import("node:v8");
+for await (const piece of getHeapSnapshot()) heap += piece;""",
+    "inspector": """const one = new (await import("node:inspector")).Session(); one.connect();
+one.on("HeapProfiler.addHeapSnapshotChunk", ({ params }) => { heap += params.chunk; });
+await new Promise((done) => one.post("HeapProfiler.takeHeapSnapshot", done));""",
+}
+
+
+@pytest.mark.parametrize("taken", HEAPS.values(), ids=HEAPS)
+def test_no_snapshot_of_the_heap_tells_what_an_observation_is_known_by(
+    daemon: Daemon, taken: str
+) -> None:
+    forged = FORGED.replace("NONCE", """(/"([0-9a-f]{48})"/.exec(heap) ?? ["", ""])[1]""")
+    with pytest.raises(NoObservation, match="forged"):
+        load(
+            daemon,
+            f"""return (async () => {{ let heap = ""; {taken}
+          if (heap.length < 100_000) throw new Error("no snapshot"); {forged} }})();""",
+        )
+
+
 HIDING = {
     "stringify": "JSON.stringify = () => '{}';",
     "toJSON": "Object.prototype.toJSON = function () { return {}; };",

@@ -33,6 +33,10 @@ export function asked() {
   return parse(readFileSync(0, "utf8"));
 }
 
+/** Keep a text as bytes, and write such bytes as text again. */
+export const bytes = (said) => bytesOf(said, "latin1");
+export const written = Function.prototype.call.bind(Buffer.prototype.latin1Slice);
+
 /** Characters of what is said of a failure; who shows it cuts it to size and says so. */
 export const MAX_MESSAGE = 64 * 1024;
 

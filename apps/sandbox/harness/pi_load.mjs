@@ -4,10 +4,13 @@
 // Authored code runs here. It could only report for us if it knew the nonce, which was read and is
 // gone before the first line of it is evaluated.
 
-import { answer, asked, each, harden, json, text } from "./channel.mjs";
+import { answer, asked, bytes, each, harden, json, text, written } from "./channel.mjs";
 import { EMPTY, sdk } from "./pi_sdk.mjs";
 
-const { nonce, paths } = asked();
+let { nonce: word, paths } = asked();
+// Kept as bytes: a snapshot of the heap, which anybody here may take, tells every text.
+const nonce = bytes(word);
+word = undefined;
 const pi = await sdk();
 const bus = pi.createEventBus();
 const unsupported = [];
@@ -66,4 +69,4 @@ for (const one of loaded.errors) {
   if (failed < 50) errors[failed++] = { path: text(one.path, 300), error: text(one.error, 1000) };
 }
 
-answer({ nonce, runtime: pi.VERSION, node: process.versions.node, tools, unsupported, errors });
+answer({ nonce: written(nonce), runtime: pi.VERSION, node: process.versions.node, tools, unsupported, errors });
