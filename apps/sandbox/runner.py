@@ -267,6 +267,10 @@ def run_unittests(
     )
 
 
+def _said_of(ran: int) -> str:
+    return "1 test ran and did not fail." if ran == 1 else f"{ran} tests ran and none failed."
+
+
 def report_of(result: SandboxResult, judged: tuple[Counts, str], *, runtime: str) -> TestReport:
     """Build the report of a test run, from its counts and from why they are no pass, if so."""
     counts, sentence = judged
@@ -275,7 +279,7 @@ def report_of(result: SandboxResult, judged: tuple[Counts, str], *, runtime: str
         ran=counts.ran,
         failed=counts.failed,
         skipped=counts.skipped,
-        sentence=sentence or f"{counts.ran} tests ran and none failed.",
+        sentence=sentence or _said_of(counts.ran),
         output_tail=shown_output(result.stdout + result.stderr)[-TAIL_CHARACTERS:],
         reason=result.reason,
         runtime=runtime,

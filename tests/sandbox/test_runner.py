@@ -6,8 +6,16 @@ from typing import Any
 import pytest
 
 from apps.sandbox.client import JobRefused, Limits, SandboxUnavailable
-from apps.sandbox.replies import BadReply, read_counts, read_tool_reply
-from apps.sandbox.runner import ReplyKind, TestReport, ToolReply, call_python_tool, run_unittests
+from apps.sandbox.replies import BadReply, Counts, read_counts, read_tool_reply
+from apps.sandbox.runner import (
+    ReplyKind,
+    TestReport,
+    ToolReply,
+    call_python_tool,
+    report_of,
+    run_unittests,
+)
+from apps.sandboxd.jobs import Reason, SandboxResult
 from tests.sandboxd.daemon import Daemon
 
 LIMITS = Limits(wall_ms=20_000, cpu_ms=10_000)
@@ -192,6 +200,15 @@ GREEN = """
             open("note.txt", "w").write("x")
             self.assertEqual(open("note.txt").read(), "x")
 """
+
+
+@pytest.mark.parametrize(
+    ("ran", "sentence"),
+    [(1, "1 test ran and did not fail."), (2, "2 tests ran and none failed.")],
+)
+def test_a_pass_is_said_in_words_that_fit_its_count(ran: int, sentence: str) -> None:
+    counts = Counts(ran=ran, failed=0, skipped=0, names=())
+    assert report_of(SandboxResult(Reason.OK), (counts, ""), runtime="").sentence == sentence
 
 
 @pytest.mark.sandbox
