@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from apps.sandboxd.jobs import SandboxSpec
+from apps.sandboxd.launch import LaunchFailed
 from apps.sandboxd.limits import Limits
 from apps.sandboxd.live import LiveSandbox, NotDead
 
@@ -58,13 +59,15 @@ class Ready:
             return self._driver.start(spec, limits)
         try:
             live.stage(spec.workspace)
-        except BaseException:
+        except BaseException as problem:
             _end(live)
+            if isinstance(problem, OSError):
+                raise LaunchFailed(f"The launch failed: {problem.strerror}.") from problem
             raise
         return live
 
     def prepare(self, spec: SandboxSpec, limits: Limits) -> bool:
-        """Launch one for a job like this, or tell that there is no room; raise as a launch does.
+        """Launch one for a job like this and tell whether it waits now; raise as a launch does.
 
         What waits for another kind of job makes room, since that was asked for longer ago.
         """
@@ -81,8 +84,7 @@ class Ready:
         try:
             for one in others:
                 _end(one.live)
-            self._keep(shape, self._driver.start(shape, limits), looks)
-            return True
+            return self._keep(shape, self._driver.start(shape, limits), looks)
         finally:
             with self._changed:
                 self._launching.remove(shape)
@@ -122,7 +124,7 @@ class Ready:
                 self._hoping.remove(shape)
             return found
 
-    def _keep(self, shape: SandboxSpec, live: LiveSandbox, looks: int) -> None:
+    def _keep(self, shape: SandboxSpec, live: LiveSandbox, looks: int) -> bool:
         expiry = threading.Timer(self._seconds, lambda: self._expire(one))
         expiry.daemon = True
         one = _Waiting(shape, live, expiry)
@@ -133,10 +135,11 @@ class Ready:
                     expiry.start()
                     self._waiting.append(one)
                     _log.info("A sandbox is ready for the next program.")
-                    return
+                    return True
         except RuntimeError:
             _log.warning("The supervisor has no thread to watch over a waiting sandbox.")
         _end(live)
+        return False
 
     def _expire(self, one: _Waiting) -> None:
         if self._remove(lambda other: other is one) is not None:

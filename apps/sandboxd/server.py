@@ -260,7 +260,10 @@ class Server:
         """Have sandboxes ready for the next jobs like this, while no other needs the time."""
         limits, _ = clamp(spec.limits, self._service.ceilings)
         try:
-            while not (self._stopping.is_set() or self._slots.is_anybody_waiting()):
+            # No more than may wait: one that ends meanwhile is not made anew for nobody.
+            for _ in range(self._service.ready):
+                if self._stopping.is_set() or self._slots.is_anybody_waiting():
+                    return
                 if not self._ready.prepare(spec, limits):
                     return
         except (LaunchFailed, NoDriver, NoFreeUid) as problem:

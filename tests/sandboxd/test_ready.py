@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import signal
 import textwrap
@@ -19,7 +20,7 @@ import pytest
 from apps.domain.egress import Network, NetworkKind
 from apps.sandbox.client import available, run
 from apps.sandbox.coding.programs import Language, start_of
-from apps.sandbox.errors import JobRefused
+from apps.sandbox.errors import JobRefused, SandboxUnavailable
 from apps.sandbox.spec import SandboxResult, SandboxSpec, WorkFile
 from tests.sandboxd.daemon import QUICK, Daemon, UserDaemon
 from tests.sandboxd.living import Living, python_spec
@@ -232,6 +233,38 @@ def test_no_more_wait_than_may_and_what_was_asked_for_last_has_the_place(
     _, second = asked_and_waiting(one, "pass", limits=replace(QUICK, memory_mb=128))
     assert len(first) == len(second) == 1
     assert not first & second
+
+
+def test_one_job_has_no_more_launched_ahead_than_may_wait(another_daemon: Starter) -> None:
+    one = another_daemon("--ready", "2", "--ready-seconds", "1", "--jobs", "4")
+    # Each takes longer to launch than the one before it waits.
+    slow = "import os, time; time.sleep(1.2); os.write(1, b'.'); os.read(0, 65536)"
+    assert asked(one, "", harness=(("run_program.py", slow.encode()),)).reason == "ok"
+    until = time.monotonic() + 15
+    while made_ready(one) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    assert one.quiet()
+    assert made_ready(one) == 2
+
+
+def test_files_that_cannot_be_put_into_what_waits_are_a_refusal(
+    another_daemon: Starter,
+) -> None:
+    one = another_daemon("--ready", "1")
+    asked_and_waiting(one, "pass")
+    pid = one.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    held = {int(each.name) for each in Path(f"/proc/{pid}/fd").iterdir()}
+    free = next(number for number in range(len(held) + 1) if number not in held)
+    # The connection takes the last descriptor.
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free + 1, before[1]))
+    try:
+        with pytest.raises(SandboxUnavailable, match="Too many open files"):
+            asked(one, "pass", workspace=(WorkFile("a", b"1"),))
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert asked(one, "print(1)").stdout == b"1\n"
 
 
 def test_as_many_wait_as_may(another_daemon: Starter) -> None:
