@@ -37,7 +37,7 @@ from apps.sandboxd.seccomp import UnknownMachine
 from apps.sandboxd.seccomp import build as build_filter
 from apps.sandboxd.strays import end_strays, name_of
 from apps.sandboxd.supervise import Call
-from apps.sandboxd.uids import UidRange, accounts_in, uid_pool
+from apps.sandboxd.uids import NoFreeUid, UidRange, accounts_in, uid_pool
 
 _log = logging.getLogger(__name__)
 
@@ -136,6 +136,8 @@ class BubblewrapDriver:
             return self._look()
         except NoDriver as problem:
             return problem.report
+        except NoFreeUid as problem:
+            return ProbeReport(ProbeStatus.FAILED, str(problem))
         except LaunchFailed as problem:
             status = explain(problem.said)
             sentence = SENTENCES.get(status, f"{problem} {problem.said[:200]}".strip())

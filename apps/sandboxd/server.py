@@ -139,8 +139,9 @@ class Server:
         with self._probing:
             known = self._report
             if known is None or fresh or not known.ok:
-                self._ready.drop()
                 known = self._report = self._driver.probe()
+                # After the probe: what is launched from now on knows the machine as it found it.
+                self._ready.drop()
                 if not known.ok:
                     _log.warning("No sandbox: %s", known.sentence)
             return known
