@@ -25,11 +25,9 @@ _WORDS = {
     Word.BEHIND: ("Behind", "bad", "error"),
     Word.OFF: ("Off", "wait", "warning"),
 }
-_ASK = Verb(
-    "",
-    "Probe afresh",
+_CONSEQUENCE = (
     "Every part is asked again, and the sandbox is tried from inside, with each of its runtimes."
-    " It takes half a minute at most and changes nothing.",
+    " It takes half a minute at most and changes nothing."
 )
 
 
@@ -59,7 +57,7 @@ def health_sheet(parts: Sequence[Part], *, closely: bool) -> Sheet:
             "Requests are served." if serves else "Requests are not served until that is mended."
         ),
         tags=[Cell("ready", "ok") if serves else Cell("unavailable", "bad")],
-        verbs=[Verb(reverse("admin_health"), _ASK.label, _ASK.consequence)],
+        verbs=[Verb(reverse("admin_health"), "Probe afresh", _CONSEQUENCE)],
         cards=[
             Card(
                 "To mend",

@@ -11,21 +11,14 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
+from apps.sandboxd.driver import Driver
 from apps.sandboxd.jobs import SandboxSpec
 from apps.sandboxd.launch import LaunchFailed
 from apps.sandboxd.limits import Limits
 from apps.sandboxd.live import LiveSandbox, NotDead
 
 _log = logging.getLogger(__name__)
-
-
-class Starts(Protocol):
-    """Who brings up a sandbox to where its program waits, or raises."""
-
-    def start(self, spec: SandboxSpec, limits: Limits) -> LiveSandbox:
-        """Bring up a sandbox."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +31,7 @@ class _Waiting:
 class Ready:
     """The sandboxes that wait for a job, at most `most` of them."""
 
-    def __init__(self, driver: Starts, most: int, seconds: float) -> None:
+    def __init__(self, driver: Driver, most: int, seconds: float) -> None:
         self._driver = driver
         self._most = most
         self._seconds = seconds
@@ -80,7 +73,7 @@ class Ready:
             if self._closed or alike + len(self._launching) >= self._most:
                 return False
             self._launching.append(shape)
-            others, looks = self._others(shape), self._looks
+            others, looks = self._make_room(shape), self._looks
         try:
             for one in others:
                 _end(one.live)
@@ -116,7 +109,7 @@ class Ready:
     def _await(self, shape: SandboxSpec) -> _Waiting | None:
         """Take out one that waits, or wait for one under way that nobody else waits for."""
         with self._changed:
-            while (found := self._remove_one(lambda one: one.shape == shape)) is None:
+            while (found := self._remove(lambda one: one.shape == shape)) is None:
                 if self._launching.count(shape) <= self._hoping.count(shape):
                     return None
                 self._hoping.append(shape)
@@ -145,25 +138,19 @@ class Ready:
         if self._remove(lambda other: other is one) is not None:
             _end(one.live)
 
-    def _others(self, shape: SandboxSpec) -> list[_Waiting]:
-        """Take out what has to make room for one more; the lock is held."""
+    def _make_room(self, shape: SandboxSpec) -> list[_Waiting]:
+        """Take out what has to make room for one that is launched; the lock is held."""
         excess = len(self._waiting) + len(self._launching) - self._most
-        others = [one for one in self._waiting if one.shape != shape][: max(0, excess)]
-        for one in others:
-            self._waiting.remove(one)
-            one.expiry.cancel()
-        return others
+        taken = (self._remove(lambda one: one.shape != shape) for _ in range(excess))
+        return [one for one in taken if one is not None]
 
     def _remove(self, wanted: Callable[[_Waiting], bool]) -> _Waiting | None:
         with self._changed:
-            return self._remove_one(wanted)
-
-    def _remove_one(self, wanted: Callable[[_Waiting], bool]) -> _Waiting | None:
-        found = next(filter(wanted, self._waiting), None)
-        if found is not None:
-            self._waiting.remove(found)
-            found.expiry.cancel()
-        return found
+            found = next(filter(wanted, self._waiting), None)
+            if found is not None:
+                self._waiting.remove(found)
+                found.expiry.cancel()
+            return found
 
 
 def _end(live: LiveSandbox) -> None:

@@ -19,6 +19,7 @@ from typing import Any, NoReturn, Protocol
 from apps.accounts.models import User
 from apps.core.deadlines import Deadline
 from apps.core.errors import Refusal
+from apps.domain.policy import lacks_connection
 from apps.domain.tooling import Specification
 
 MAX_BINDING = 120
@@ -111,9 +112,7 @@ def binding_of(*, spec: Specification, member: User) -> str:
         return ""
     binding = None if _adapter is None else _adapter.binding_for(spec=spec, member=member)
     if not binding or len(binding) > MAX_BINDING:
-        raise NoConnection(
-            f"{spec.title} needs a connection to another system, and there is none that it may use."
-        )
+        raise NoConnection(lacks_connection(spec))
     return binding
 
 

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,14 @@ class UnfilteredDaemon(Daemon):
         " driver.build_filter = lambda: struct.pack('=HBBI', 6, 0, 0, 0x7fff0000);"
         " sys.exit(__main__.main())",
     )
+
+
+def wait_for(true: Callable[[], object]) -> None:
+    """Wait until something holds; fail where it does not come true."""
+    until = time.monotonic() + 15
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.02)
 
 
 def make_home() -> Path:

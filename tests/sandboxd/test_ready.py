@@ -8,7 +8,6 @@ import resource
 import select
 import signal
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -22,7 +21,7 @@ from apps.sandbox.client import available, run
 from apps.sandbox.coding.programs import Language, start_of
 from apps.sandbox.errors import JobRefused, SandboxUnavailable
 from apps.sandbox.spec import SandboxResult, SandboxSpec, WorkFile
-from tests.sandboxd.daemon import QUICK, Daemon, UserDaemon
+from tests.sandboxd.daemon import QUICK, Daemon, UserDaemon, wait_for
 from tests.sandboxd.living import Living, python_spec
 
 pytestmark = pytest.mark.sandbox
@@ -52,10 +51,7 @@ def asked_and_waiting(
     """Run a program; return what came of it, and the processes of what waits for the next."""
     before = made_ready(daemon)
     result = asked(daemon, source, **changes)
-    until = time.monotonic() + 15
-    while made_ready(daemon) == before:
-        assert time.monotonic() < until, daemon.log.read_text()[-2000:]
-        time.sleep(0.01)
+    wait_for(lambda: made_ready(daemon) > before)
     return result, set(daemon.children())
 
 
@@ -155,10 +151,7 @@ def test_a_supervisor_that_stops_or_is_killed_takes_what_waits_along(keeping: Da
     _, before = asked_and_waiting(keeping, "pass")
     keeping.process.send_signal(signal.SIGKILL)
     keeping.process.wait()
-    until = time.monotonic() + 10
-    while any(Path(f"/proc/{pid}/root", "workspace").exists() for pid in before):
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_for(lambda: not any(Path(f"/proc/{pid}/root", "workspace").exists() for pid in before))
     keeping.restart()
     _, before = asked_and_waiting(keeping, "pass")
     keeping.stop()
@@ -219,10 +212,7 @@ def test_a_job_waits_for_what_is_being_made_ready_and_launches_no_other(
     # The second comes while one is launched behind the first, and leaves room for a third.
     for _ in range(2):
         assert asked(one, "", **spec).reason == "ok"
-    until = time.monotonic() + 15
-    while made_ready(one) < 2:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_for(lambda: made_ready(one) >= 2)
 
 
 def test_no_more_wait_than_may_and_what_was_asked_for_last_has_the_place(
@@ -240,10 +230,7 @@ def test_one_job_has_no_more_launched_ahead_than_may_wait(another_daemon: Starte
     # Each takes longer to launch than the one before it waits.
     slow = "import os, time; time.sleep(1.2); os.write(1, b'.'); os.read(0, 65536)"
     assert asked(one, "", harness=(("run_program.py", slow.encode()),)).reason == "ok"
-    until = time.monotonic() + 15
-    while made_ready(one) < 2:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_for(lambda: made_ready(one) >= 2)
     assert one.quiet()
     assert made_ready(one) == 2
 
@@ -270,10 +257,7 @@ def test_files_that_cannot_be_put_into_what_waits_are_a_refusal(
 def test_as_many_wait_as_may(another_daemon: Starter) -> None:
     one = another_daemon("--ready", "2", "--jobs", "4")
     asked(one, "pass")
-    until = time.monotonic() + 15
-    while made_ready(one) < 2:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_for(lambda: made_ready(one) >= 2)
     assert len(one.children()) == 2
 
 
@@ -284,10 +268,7 @@ def test_programs_at_once_never_share_a_sandbox(another_daemon: Starter) -> None
     with ThreadPoolExecutor(4) as pool:
         told = [each.stdout for each in pool.map(lambda _: asked(one, source), range(4))]
     assert len(set(told)) == 4
-    until = time.monotonic() + 15
-    while len(one.children()) != 1:
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_for(lambda: len(one.children()) == 1)
 
 
 def test_what_nobody_wants_is_ended_after_its_time(another_daemon: Starter) -> None:

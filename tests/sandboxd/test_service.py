@@ -19,7 +19,7 @@ from apps.domain.wire import Message, MessageReader, encode
 from apps.sandbox.client import JobRefused, SandboxBusy
 from apps.sandbox.spec import Limits, SandboxSpec
 from apps.sandboxd.job_wire import encode_job
-from tests.sandboxd.daemon import CLONE, QUICK, Daemon, as_root
+from tests.sandboxd.daemon import CLONE, QUICK, Daemon, as_root, wait_for
 
 pytestmark = pytest.mark.sandbox
 Starter = Callable[..., Daemon]
@@ -274,13 +274,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-def wait_for(true: Callable[[], object]) -> None:
-    until = time.monotonic() + 15
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def test_two_supervisors_do_not_share_a_folder(daemon: Daemon) -> None:

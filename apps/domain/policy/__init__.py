@@ -34,7 +34,7 @@ from apps.domain.policy.modes import (
     declared_mode,
     may_ask,
 )
-from apps.domain.policy.rules import RULES, Rule, needs_grant
+from apps.domain.policy.rules import RULES, Rule, lacks_connection, needs_grant
 from apps.domain.policy.tree import (
     OPEN_FAMILIES,
     ROOT,
@@ -92,6 +92,7 @@ __all__ = [
     "decide",
     "declared_mode",
     "explain",
+    "lacks_connection",
     "level_of",
     "may_ask",
     "may_be_offered",

@@ -171,10 +171,12 @@ def _room_admits(spec: Specification, facts: Facts, rule: str) -> Verdict | None
 def _connection_is_there(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
     if not spec.uses_connection or facts.connected is True:
         return None
-    message = (
-        f"{spec.title} needs a connection to another system, and there is none that it may use."
-    )
-    return Refuse(Reason.DEPENDENCY_UNAVAILABLE, message, rule)
+    return Refuse(Reason.DEPENDENCY_UNAVAILABLE, lacks_connection(spec), rule)
+
+
+def lacks_connection(spec: Specification) -> str:
+    """Say that a tool has no connection that it may use, when it is proposed or when it begins."""
+    return f"{spec.title} needs a connection to another system, and there is none that it may use."
 
 
 def _not_a_repeat(spec: Specification, facts: Facts, rule: str) -> Verdict | None:
